@@ -24,7 +24,7 @@ fn components(root: &Path) -> PathBuf {
     dist
 }
 
-/// Generates a constant for the description of each built-in plugin. Components that were just built have none.
+/// Generates a constant for the description of each built-in plugin. Freshly built components have no description.
 fn descriptions(dist: &Path) -> String {
     let mut constants = String::new();
     for name in ["fs", "shell", "task", "todo", "web", "commands", "mcp", "openapi", "skills"] {

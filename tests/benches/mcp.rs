@@ -175,7 +175,7 @@ impl Approver for Yes {
     }
 }
 
-/// Connects a client of rmcp to a process of its own.
+/// Connects a client of rmcp to a separate process.
 async fn connect(command: &[String]) -> (Child, RunningService<RoleClient, ()>) {
     let mut child = spawn(command);
     let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());

@@ -25,7 +25,7 @@ const CALLS: usize = 10;
 /// Number of times the hundred agents are started.
 const ROUNDS: usize = 20;
 const TURNS: usize = 1_000;
-/// The turn whose memory is compared with that of the last one.
+/// The turn whose memory is compared with the last turn's.
 const EARLY_TURN: usize = 100;
 /// Context window in tokens; about twenty turns fill it.
 const WINDOW: u64 = 8_000;

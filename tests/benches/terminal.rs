@@ -1,6 +1,7 @@
-//! Waiting times of a person at a terminal, with the real command: the first frame, that of a long session and its first key,
-//! and a typed key while an answer streams; then the processor time of streaming and of waiting. Exits with 1 if one of them
-//! misses its bound, which is meant for an optimised build on a machine with nothing else to do.
+//! Waiting times of a person at a terminal, with the real command: the first frame, the first frame of a long session
+//! and its first key, and a typed key while an answer streams; then the processor time of streaming and of waiting.
+//! Exits with 1 if one of them misses its bound, which is meant for an optimised build on a machine with nothing else
+//! to do.
 //!
 //! Run `cargo build --release --bins`, then `cargo bench -p pinion-tests --bench terminal`; `PINION_BIN` names another build.
 //! Linux only: reads `/proc`.
@@ -30,7 +31,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Time between two keys.
 const KEYS: Duration = Duration::from_millis(60);
 const IDLE: Duration = Duration::from_secs(10);
-/// Bounds of the first frame, and of that of a long session, for half of the starts.
+/// Bounds of the first frame, without and with a long session, for half of the starts.
 const FIRST_FRAME: Duration = Duration::from_millis(25);
 const RESUMED: Duration = Duration::from_millis(120);
 /// Bound of a key while an answer streams, for 99 of 100.
@@ -62,7 +63,7 @@ fn bounded(what: &str, is_met: bool) -> bool {
     is_met
 }
 
-/// A command on a terminal, with the times at which its output arrived.
+/// A command on a terminal, with the times when its output arrived.
 struct Shown {
     child: Child,
     keys: File,
@@ -89,7 +90,7 @@ impl Shown {
         Self { child, keys, output, last: Vec::new(), bytes: 0 }
     }
 
-    /// Waits for a text and returns the time at which it was complete.
+    /// Waits for a text and returns the time when it was complete.
     fn wait_for(&mut self, text: &str) -> Instant {
         loop {
             let (arrived, bytes) = self.output.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -103,7 +104,7 @@ impl Shown {
         }
     }
 
-    /// Forgets what has arrived.
+    /// Forgets the output that has arrived.
     fn forget(&mut self) {
         self.bytes += self.output.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         self.last.clear();

@@ -7,8 +7,8 @@ use wit_bindgen_core::{Files, WorldGenerator};
 use wit_bindgen_rust::{Opts, WithOption};
 use wit_parser::Resolve;
 
-/// The interfaces that plugins export: one module and one world each, so that a plugin exports only what it has. The linker
-/// merges the worlds.
+/// The interfaces that plugins export: one module and one world each, so that a plugin exports only the interfaces that
+/// it has. The linker merges the worlds.
 const EXPORTS: &[&str] = &[
     "tools",
     "commands",
@@ -55,7 +55,7 @@ fn generate(export: Option<&str>) -> String {
             resolve.select_world(&[package], Some(&format!("sdk-{interface}"))).unwrap()
         }
     };
-    // What an exported interface uses is in `types`, which the module of the imports defines.
+    // The types that an exported interface uses are in `types`, which the module of the imports defines.
     let uses_types = export.is_some() && !resolve.worlds[world].imports.is_empty();
     let types = ("pinion:plugin/types@0.1.0", "crate::bindings::imports::pinion::plugin::types");
     let with = uses_types.then(|| (types.0.to_owned(), WithOption::Path(types.1.to_owned())));
@@ -143,7 +143,8 @@ fn go_bindings_match_the_contract() {
     }
 }
 
-/// What the host calls is in the package that the author fills: `exports/before_tool_call` calls its own `exportedCheck`.
+/// The functions that the host calls are in the package that the author fills: `exports/before_tool_call` calls its own
+/// `exportedCheck`.
 #[test]
 fn go_exports_match_the_contract() {
     for export in EXPORTS.iter().filter(|export| !ALWAYS.contains(export)) {
@@ -171,14 +172,14 @@ fn go() -> Box<dyn WorldGenerator> {
     wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }.build()
 }
 
-/// Places packages in a directory of the author's module instead of in a module of its own, so that nothing is downloaded: the
-/// packages below `contract/wit` are those of `go.bytecodealliance.org/pkg`.
+/// Places packages in a directory of the author's module instead of in a separate module, so that nothing is
+/// downloaded: the packages below `contract/wit` come from `go.bytecodealliance.org/pkg`.
 fn in_project(text: &str) -> String {
     let text = text.replace("\"wit_component/", "\"project/pinion/contract/");
     text.replace("\"go.bytecodealliance.org/pkg/", "\"project/pinion/contract/")
 }
 
-/// Makes bindings for Go copy what the host passes in, which `wit/runtime/runtime.go` overwrites once it was read.
+/// Makes bindings for Go copy data that the host passes in, which `wit/runtime/runtime.go` overwrites once it was read.
 fn copying(text: &str) -> String {
     if !text.contains("witRuntime \"") {
         return text.to_owned(); // Nothing is passed in.

@@ -82,7 +82,7 @@ impl Reference {
         }
     }
 
-    /// Returns the grant and the effects that the text of an interface demands; empty if it demands none.
+    /// Returns the grant and the effects that the text of an interface demands; empty if it demands nothing.
     fn grant(&self, docs: &str) -> String {
         let quoted = |before: &str| {
             let rest = docs.split(&format!("{before} `")).nth(1)?;
@@ -194,7 +194,7 @@ impl Reference {
         let definition = &self.resolve.types[*id];
         let or_nothing = |ty: &Option<Type>| ty.as_ref().map_or("\\_".to_owned(), |ty| self.name_of(ty));
         match (&definition.name, &definition.kind) {
-            // A name that `use` brings in is that of another interface.
+            // A name that `use` brings in belongs to another interface.
             (Some(name), TypeDefKind::Type(Type::Id(used)))
                 if self.resolve.types[*used].name.as_ref() == Some(name) =>
             {

@@ -1,11 +1,11 @@
-//! Arguments of calls, with which a model could try to leave the sandbox.
+//! Arguments of calls that a model could use to try to leave the sandbox.
 
 use super::command::bash_with;
 use pinion_agent::ToolExecutor as _;
 use pinion_tests::{Pinion, SandboxBuilder, builtin};
 use serde_json::{Value, json};
 
-/// Parts of names that an argument would have if it turned off or widened what confines a call.
+/// Parts of names that an argument would have if it turned off or widened the confinement of a call.
 const WIDENING: &[&str] = &[
     "sandbox",
     "confine",
@@ -73,7 +73,7 @@ fn arguments_that_no_schema_names_run_nothing() {
     }
 }
 
-/// The working directory is where a command starts, and never what it may write to.
+/// The working directory is where a command starts, and never a directory that it may write to.
 #[test]
 fn working_directory_of_a_call_widens_nothing() {
     let pinion = Pinion::default();

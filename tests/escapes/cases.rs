@@ -13,7 +13,7 @@ pub(super) struct Case {
     pub(super) then: &'static str,
     /// The reason why Landlock and seccomp alone do not prevent it.
     pub(super) needs_namespaces: Option<&'static str>,
-    /// The reason why it succeeds as root, for whom the limit does not apply.
+    /// The reason why it succeeds as root, because the limit does not apply.
     pub(super) not_for_root: Option<&'static str>,
 }
 
@@ -207,7 +207,7 @@ pub(super) const SECRETS: &[Case] = &[
     case("read the kernel's messages", "dmesg >/dev/null 2>&1 && echo ESCAPED"),
 ];
 
-/// `.env`, its other name `notes.txt`, `config/real` to which `config/.env.local` leads, and `keys/deep/server.key`.
+/// `.env`, its other name `notes.txt`, `config/real` that `config/.env.local` leads to, and `keys/deep/server.key`.
 pub(super) const EXCLUDED: &[Case] = &[
     case("read an excluded file", "cat .env && echo ESCAPED"),
     case("read an excluded file by a path with ..", "cat src/../.env keys/deep/../deep/server.key; cat $PWD/./.env"),

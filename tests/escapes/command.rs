@@ -33,7 +33,7 @@ pub(super) fn bash_with(pinion: &Pinion, arguments: &Value, options: &[&str]) ->
 fn programs_of_the_agent_are_confined_by_default() {
     let pinion = Pinion::default();
     let outside = pinion.write("../outside", "before");
-    // In a `/tmp` of its own, the program may create a file of this name.
+    // In a private `/tmp`, the program may create a file of this name.
     let script = format!("echo x > made; echo x > {}", outside.display());
     let result = bash(&pinion, &script, &[]);
     assert_eq!(std::fs::read_to_string(&outside).unwrap(), "before");

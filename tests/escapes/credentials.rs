@@ -23,7 +23,7 @@ fn fixture(name: &str) -> PathBuf {
         .unwrap()
 }
 
-/// A server at `localhost` that answers those who know the secret, repeats what it got, and keeps the heads of requests.
+/// A server at `localhost` that answers those who know the secret, repeats the requests, and keeps their heads.
 struct Forge {
     port: u16,
     heads: Arc<Mutex<Vec<String>>>,
@@ -101,7 +101,7 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>, heads: &Mutex<Vec<String
     let _ = stream.flush();
 }
 
-/// Runs the command in an environment with the secret, in which servers need the certificate of the forge.
+/// Runs the command in an environment with the secret, where servers need the certificate of the forge.
 fn run(pinion: &Pinion, arguments: &[&str]) -> Ended {
     let mut command = pinion.command(arguments);
     command
@@ -120,7 +120,7 @@ fn inside(pinion: &Pinion, script: &str) -> Ended {
     run(pinion, &["sandbox", "--", "bash", "-c", script])
 }
 
-/// Begins a script in which clients use the proxy for `localhost`, too.
+/// Begins a script whose clients use the proxy for `localhost`, too.
 const EVERYWHERE: &str = "export NO_PROXY= no_proxy= GIT_TERMINAL_PROMPT=0 GIT_CONFIG_NOSYSTEM=1;";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Directories that the config opens and hides, and what is moved into their places, through the command.
+//! Directories that the config opens and hides, and files that are moved into their places, through the command.
 
 use super::command::without_namespaces;
 use pinion_tests::{Pinion, call, has_namespaces, say};

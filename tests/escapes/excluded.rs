@@ -92,7 +92,7 @@ fn checkpoints_hold_no_excluded_content() {
     let found = Command::new("grep").args(["-rl", SECRET]).arg(pinion.home()).output().unwrap();
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     let objects: Vec<&str> = found.lines().filter(|line| line.contains("checkpoints")).collect();
-    // That of `vault/note.txt`.
+    // The object of `vault/note.txt`.
     assert_eq!(objects.len(), 1, "{found}");
 }
 

@@ -41,7 +41,7 @@ impl Probe {
             (".gnupg/gpg.conf", "mine"),
             ("tool/state", "mine"),
             ("sessions/one", "mine"),
-            // Beside the home directory, which is in the machine's directory for temporary files.
+            // Next to the home directory, which is in the machine's directory for temporary files.
             ("../ticket", "mine"),
         ] {
             pinion.write(&format!("../home/{path}"), text);
@@ -71,7 +71,7 @@ impl Probe {
         ended(self.pinion.command(arguments))
     }
 
-    /// Returns what the probe could do.
+    /// Returns the actions that the probe could do.
     fn done(&self, grants: &str, options: &[&str]) -> String {
         let run = self.ask(PROBE, grants, options);
         assert_eq!(run.code, Some(0), "{run:?}");

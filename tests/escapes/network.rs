@@ -44,7 +44,7 @@ fn inside(pinion: &Pinion, options: &[&str], script: &str) -> Ended {
     pinion.run(arguments)
 }
 
-/// Returns what a model reads of a command, in the mode `smart`.
+/// Returns the result of a command that a model reads, in the mode `smart`.
 fn result_of(pinion: &Pinion, command: &str) -> String {
     let replay = pinion.script(&[call("bash", json!({ "command": command })), say("done")]);
     let ended = pinion.run(["-p", "--replay", replay.to_str().unwrap(), "--output-format", "stream-json", "go"]);
@@ -54,7 +54,7 @@ fn result_of(pinion: &Pinion, command: &str) -> String {
 }
 
 fn curl(url: &str) -> String {
-    // The sandbox has a `localhost` of its own, to which programs connect directly.
+    // The sandbox has a private `localhost`, which programs connect to directly.
     format!("curl -sS --max-time 10 --noproxy '' {url}")
 }
 
@@ -188,7 +188,7 @@ fn user_is_asked_about_a_refused_host_when_the_call_is_repeated() {
     terminal.keys("/net\r");
     terminal.wait_for_then("programs reach these hosts", "crates.example");
     terminal.exit();
-    // Nobody can be asked.
+    // No user can be asked.
     let ended = pinion.run(["-p"].iter().chain(&options));
     assert!(ended.code == Some(0) && !ended.stderr.contains("denied"), "{ended:?}");
 }

@@ -148,7 +148,7 @@ const HIDDEN: &str = "
     .newtool_history
 ";
 
-/// Files that programs read, whoever may read them.
+/// Files that programs read, with any mode.
 const OPEN: &str = "
     .bashrc
     .profile
@@ -211,7 +211,7 @@ fn readable(mode: u32) -> Vec<String> {
     for name in names(HIDDEN).chain(names(OPEN)) {
         let path = home.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // What is only sometimes a credential is one with these.
+        // A file that is only sometimes a credential is one with these.
         let text =
             if names(OPEN).any(|open| open == name) { "plain" } else { "token = \"x\" _key npmAuth Credentials __" };
         fs::write(&path, text).unwrap();

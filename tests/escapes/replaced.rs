@@ -6,7 +6,8 @@ use pinion_sandbox::Fate;
 use pinion_tests::has_namespaces;
 use std::fs;
 
-/// Replaces files that decide what runs, as git and editors do. Returns the path, its new content, and the program's attempt.
+/// Replaces files that decide which programs run, as git and editors do. Returns the path, its new content, and the
+/// program's attempt.
 const REPLACED: &[(&str, &str, &str)] = &[
     (
         "work/.git/config",
@@ -37,7 +38,7 @@ fn program_ends_when_a_protected_file_is_replaced_outside() {
                 assert!(output.status.code() == Some(125) && !stdout.contains("ESCAPED"), "{change}: {stdout}{stderr}");
                 let named = format!("`{}` was replaced while the program ran", world.at(path).display());
                 assert!(stderr.contains(&named) && stderr.contains("hint: run it again"), "{stderr}");
-                // Only what the user wrote is there.
+                // Only the user's content is there.
                 assert!(reverted.iter().all(|(_, fate)| *fate == Fate::Replaced), "{reverted:?}");
             }
         }

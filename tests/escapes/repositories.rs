@@ -1,4 +1,5 @@
-//! Attempts to make git run something when the user uses it later: what the program creates is looked at once it has ended.
+//! Attempts to make git run something when the user uses it later: files that the program creates are checked once it
+//! has ended.
 
 use super::cases::{Case, case, case_then};
 

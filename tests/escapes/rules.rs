@@ -18,7 +18,7 @@ fn with_rules(rules: &str) -> Pinion {
     pinion
 }
 
-/// Runs a script in the sandbox and returns what it printed.
+/// Runs a script in the sandbox and returns its output.
 fn run(pinion: &Pinion, script: &str) -> String {
     let ended = pinion.run(["sandbox", "--", "sh", "-c", script]);
     ended.stdout + &ended.stderr
@@ -29,7 +29,7 @@ fn program_reads_no_file_that_a_rule_denies() {
     for rule in ["\"read:notes\"", "\"read:*.txt\"", "\"read:n*es/plan.txt\""] {
         let pinion = with_rules(rule);
         if rule == "\"read:notes\"" {
-            // What lies in a denied directory is not looked for elsewhere.
+            // Other names of files in a denied directory are not searched for.
             fs::remove_file(pinion.workspace().join("other.txt")).unwrap();
         }
         let printed = run(&pinion, "cat notes/plan.txt; cat other.txt; cp -r notes copy; grep -r TOP .; ls");

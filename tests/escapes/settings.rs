@@ -40,7 +40,8 @@ fn inside(pinion: &Pinion, script: &str) -> Ended {
     }
 }
 
-/// Scripts that change what an editor, an agent or a shell runs below the top, with the file that stays as it was or absent.
+/// Scripts that change the programs that an editor, an agent or a shell runs below the top, with the file that stays as
+/// it was or absent.
 const CHANGES: &[(&str, &str)] = &[
     ("echo evil > sub/.vscode/tasks.json", "sub/.vscode/tasks.json"),
     ("echo evil > sub/.vscode/new.json", "sub/.vscode/new.json"),
@@ -110,7 +111,7 @@ fn outside(directory: &Path, script: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// A repository beside the workspace's own with all kinds of settings, as `origin`.
+/// A repository next to the workspace's own with all kinds of settings, as `origin`.
 const ORIGIN: &str = "git init -qb main origin && cd origin && mkdir -p sub/.vscode .claude/hooks .husky .vscode .cargo src
     echo '{}' | tee sub/.vscode/settings.json .claude/settings.json .vscode/tasks.json > my.code-workspace
     echo 'sh src/x.sh' > .husky/pre-commit; echo echo > src/x.sh; echo '# x' > .envrc; echo '[build]' > .cargo/config.toml

@@ -1,4 +1,4 @@
-//! Files that cannot be written, or that somebody takes away.
+//! Files that cannot be written, or that disappear.
 
 use super::{assert_failed, run, sample, say, scripted, wrapped};
 use pinion_tests::{Ended, Pinion};
@@ -11,7 +11,7 @@ use std::process::Command;
 /// The runs load no plugins, because the limit also covers their memory.
 const LIMIT: &str = "prlimit";
 
-/// Three replies, of which the last is long. The tool is unknown without plugins, and its calls get an error result.
+/// Three replies; the last one is long. The tool is unknown without plugins, and its calls get an error result.
 fn replies() -> Vec<Value> {
     let read = |text: &str| json!({ "text": text, "calls": [{ "tool": "read", "arguments": { "path": "a.txt" } }] });
     vec![read("answer-1"), read("answer-2"), say(&format!("answer-3 {}", "long ".repeat(400)))]
@@ -33,7 +33,7 @@ fn with_session() -> Pinion {
     pinion
 }
 
-/// Returns the last answer of which the events contain anything.
+/// Returns the last answer that the events contain in part.
 fn last_streamed(stdout: &str) -> Option<&'static str> {
     ["answer-3", "answer-2", "answer-1"].into_iter().find(|answer| stdout.contains(answer))
 }

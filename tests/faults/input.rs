@@ -1,4 +1,4 @@
-//! Input that is not what the program expects.
+//! Input that the program does not expect.
 
 use super::{assert_failed, run, say, scripted, wrapped};
 use pinion_tests::Pinion;

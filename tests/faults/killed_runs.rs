@@ -53,7 +53,7 @@ fn run_and_kill(pinion: &Pinion, lines: usize) -> Option<Vec<Value>> {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // Includes what was written before the kill. The last line may be incomplete.
+    // Includes the lines that were written before the kill. The last line may be incomplete.
     shown.extend(out.map_while(Result::ok));
     let events: Vec<Value> = shown.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let is_over = events.iter().any(|event| event["type"] == "result");

@@ -27,7 +27,7 @@ fn start(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Returns the content of the only session, which is empty as long as there is none.
+/// Returns the content of the only session, or an empty text before it exists.
 fn session(pinion: &Pinion) -> String {
     let mut files = Vec::new();
     for project in std::fs::read_dir(pinion.home().join("sessions")).into_iter().flatten() {

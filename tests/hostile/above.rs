@@ -1,4 +1,4 @@
-//! Directories above a project, in which somebody else may have left instructions.
+//! Directories above a project, where other users may have left instructions.
 
 use crate::hostile::repository::{SECRET, Vendor, in_workspace, live, outside};
 use pinion_tests::Pinion;

@@ -1,4 +1,4 @@
-//! Only what was approved runs, even if a plugin's file is replaced between the decision and the call.
+//! Only the approved code runs, even if a plugin's file is replaced between the decision and the call.
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;

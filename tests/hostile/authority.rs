@@ -1,7 +1,7 @@
 //! A call never exceeds the effects that its tool declares, on any instance.
 //!
-//! The guest `lingering` lives as long as the session and reuses in one call what it opened in another. Its tools run
-//! the same script under different declarations.
+//! The guest `lingering` lives as long as the session and reuses in one call the files that it opened in another. Its
+//! tools run the same script under different declarations.
 
 use super::steps::{done, refused, run};
 use pinion_agent::Authority;

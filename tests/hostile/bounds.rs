@@ -1,7 +1,7 @@
 //! All work of the host for a guest is bounded in bytes, time and count.
 //!
 //! Memory is measured in a separate process: these tests start themselves again with the name of an attack in
-//! [`ATTACK`], and read what [`measured_attack`] prints.
+//! [`ATTACK`], and read the output of [`measured_attack`].
 
 use pinion_agent::Content;
 use pinion_agent::bound::OutputBounds;
@@ -119,7 +119,7 @@ fn long_lines(workspace: &Path) {
     }
 }
 
-/// Creates a file of long lines, of which every 200th matches.
+/// Creates a file of long lines; every 200th matches.
 fn context(workspace: &Path) {
     for file in 0..3 {
         let mut file = BufWriter::new(File::create(workspace.join(file.to_string())).unwrap());

@@ -16,7 +16,7 @@ fn installed(file: &str) -> (Pinion, PathBuf) {
     (pinion, plugin)
 }
 
-/// Runs a command that the check holds up, because nobody can be asked.
+/// Runs a command that the check holds up, because no user can be asked.
 fn run(pinion: &Pinion, options: &[&str]) -> Ended {
     let call = json!({ "tool": "bash", "arguments": { "command": "echo ran > production" } });
     let script = pinion.script(&[json!({ "calls": [call] }), say("done")]);
@@ -43,7 +43,7 @@ fn assert_checked(pinion: &Pinion) {
     assert!(!has_run(pinion), "{ended:?}");
 }
 
-/// The ways in which the file of a check can be unusable.
+/// Contents that make the file of a check unusable.
 fn damages() -> [(Vec<u8>, &'static str); 3] {
     let component = fs::read(guest("guide")).unwrap();
     [

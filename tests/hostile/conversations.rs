@@ -1,5 +1,5 @@
-//! Plugins and the session of their call: they see that one alone, without secrets, and what they add is never taken for a
-//! message.
+//! Plugins and the session of their call: they see that one alone, without secrets, and their entries are never taken
+//! for messages.
 
 use super::talks::{ScriptedUser, Talk, Told, steps};
 use pinion_agent::Message;

@@ -1,5 +1,5 @@
-//! Plugins and servers that work together to steal a credential: whatever a server sends back, wherever a request goes, and
-//! however it fails, a plugin that may use a secret does not see it, through neither of the two imports that send requests.
+//! Plugins and servers that work together to steal a credential: for all answers of a server, targets of a request and
+//! failures, a plugin that may use a secret does not see it, through either of the two imports that send requests.
 
 mod command;
 mod echoes;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const SECRET: &str = "Zq7Xw3Vb9Nm2Kp5Ld8RtHj4G";
 
-/// The URLs that may receive the secrets of most tests. Names below `localhost` are those of this machine, without TLS.
+/// The URLs that may receive the secrets of most tests. Names below `localhost` mean this machine, without TLS.
 const HOSTS: [&str; 2] = ["https://api.example.com/v1", "http://localhost:3000/v1"];
 
 /// The secrets that a user defined. All have the same value.
@@ -98,8 +98,8 @@ fn with(client: Client, secret: &str, url: &str) -> Value {
     }
 }
 
-/// Sends requests in one call, after which another plugin is served. The plugin has seen nothing of the secret, and neither has
-/// the ledger of the call.
+/// Sends requests in one call; another plugin is served afterwards. The plugin has seen nothing of the secret, and
+/// neither has the ledger of the call.
 async fn attempts(sandbox: &Sandbox, client: Client, requests: &[Value]) -> (Vec<Value>, Ledger) {
     let (outcomes, ledger) = send(sandbox, client, json!({ "requests": requests })).await;
     assert_eq!(outcomes.len(), requests.len());
@@ -121,7 +121,7 @@ fn error(outcome: &Value) -> &str {
     cases.iter().find_map(|case| outcome[case].as_str()).unwrap_or_else(|| panic!("{outcome}"))
 }
 
-/// Forms of a whole secret from which anybody gets it back.
+/// Reversible forms of a whole secret.
 fn forms(secret: &str) -> Vec<(&'static str, String)> {
     let each = |form: &dyn Fn(char) -> String| secret.chars().map(form).collect::<String>();
     vec![

@@ -1,4 +1,4 @@
-//! Descriptions in the cache decide what is shown, and never what runs.
+//! Descriptions in the cache are only for display, and never decide which code runs.
 
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Authority, ToolExecutor as _};

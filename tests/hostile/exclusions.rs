@@ -1,4 +1,4 @@
-//! Excluded files stay unread and unchanged by plugins, whichever way they try.
+//! Excluded files stay unread and unchanged by plugins, for every way that they try.
 
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Sandbox, SandboxBuilder, builtin};

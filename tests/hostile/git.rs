@@ -1,5 +1,5 @@
-//! A repository that lets git run programs: the host starts none of them, whatever the user asks it. It reads the branch from
-//! the file, takes checkpoints without git, and runs its own helpers outside of the repository.
+//! A repository that lets git run programs: the host never starts them, for any request of the user. It reads the
+//! branch from the file, takes checkpoints without git, and runs its own helpers outside of the repository.
 
 use pinion_tests::{Pinion, call, say};
 use serde_json::json;
@@ -7,14 +7,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-/// A way in which a repository makes a program that reads it run another one.
+/// A way for a repository to make a program that reads it run another one.
 struct Vector {
     name: &'static str,
-    /// The file and its text, in which `RUN` is a program that leaves a mark.
+    /// The files and their texts; `RUN` in them is a program that leaves a mark.
     files: &'static [(&'static str, &'static str)],
     /// Variables of the user's environment that point into the repository.
     variables: &'static [(&'static str, &'static str)],
-    /// A command that shows that the vector works; none if that needs a network or a terminal.
+    /// A command that shows that the vector works; `None` if that needs a network or a terminal.
     works: Option<&'static str>,
 }
 

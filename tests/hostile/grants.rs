@@ -127,7 +127,7 @@ fn project_plugin_gets_no_grants_of_its_name() {
     let pinion = Pinion::default();
     trust(&pinion, CONFIG);
     let file = pinion.write(".pinion/plugins/grow.wasm", grow("one"));
-    // Also if the user's plugin of that name is missing or disabled, and whatever the project's file is called.
+    // Also if the user's plugin of that name is missing or disabled, and with any name of the project's file.
     replay(&pinion, &[], &[("run", touch("made"))]);
     assert!(!made(&pinion, "made"));
     for path in [".pinion/plugins/grow.wasm", file.to_str().unwrap(), "./.pinion/../.pinion/plugins/grow.wasm"] {

@@ -1,4 +1,4 @@
-//! Hooks of plugins restrict and never allow; one that hangs, breaks down or lies harms nobody but its own cause.
+//! Hooks of plugins restrict and never allow; one that hangs, breaks down or lies harms only its own cause.
 
 mod calls;
 mod plugins;

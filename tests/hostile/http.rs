@@ -1,4 +1,4 @@
-//! A network grant is for the requests that it names: whatever the guest, the server and a reload try.
+//! A network grant is only for the requests that it names, against all attempts of the guest, the server and a reload.
 
 use super::grants::{manifest, packed};
 use pinion_agent::Authority;
@@ -126,7 +126,7 @@ async fn redirect_leads_to_nothing_that_is_not_granted() {
     assert_eq!((other.connections(), server.lines().len()), (0, targets.len()));
 }
 
-/// Forty ways in which a plugin with one grant tries to reach anything else.
+/// Forty ways for a plugin with one grant to try to reach anything else.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_grant_reaches_nothing_else() {
     let (server, other) = (HttpServer::start(ok).await, HttpServer::start(ok).await);
@@ -181,7 +181,7 @@ async fn one_grant_reaches_nothing_else() {
     assert_eq!(outcome(&sandbox, get(&server.url("/v1/x"))).await["body"], json!("reached"));
 }
 
-/// A response is followed only by its status and `location`, whatever else in it names another server.
+/// A response is followed only by its status and `location`, even if other parts of it name another server.
 #[tokio::test(flavor = "multi_thread")]
 async fn redirects_of_every_kind_reach_nothing_else() {
     let other = HttpServer::start(ok).await;
@@ -211,7 +211,7 @@ async fn redirects_of_every_kind_reach_nothing_else() {
     assert_eq!((other.connections(), server.lines().len()), (0, 20));
 }
 
-/// The environment of the host names proxies, as users have it. Requests of plugins use none.
+/// The environment of the host names proxies, as users have it. Requests of plugins do not use them.
 #[tokio::test(flavor = "multi_thread")]
 async fn proxy_of_the_environment_sees_no_request_of_a_plugin() {
     let (server, proxy) = (HttpServer::start(ok).await, HttpServer::start(ok).await);

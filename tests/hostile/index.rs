@@ -136,7 +136,7 @@ async fn replaced_plugin_is_loaded_and_the_others_are_described() {
     let mut origins = origins(&sandbox);
     assert_eq!(origins.remove("greet"), Some(Origin::Compiled));
     assert!(origins.values().all(|origin| *origin == Origin::Described), "{origins:?}");
-    // What it says now is in the index after the next start.
+    // Its new description is in the index after the next start.
     directory.start_and_index().await;
     directory.remove_own_entries();
     let sandbox = directory.start().await;
@@ -189,7 +189,7 @@ async fn starts_at_the_same_time_leave_a_whole_index() {
     assert!(all_are(&directory.start().await, Origin::Described));
 }
 
-/// Grants nothing, and counts the components on which it decides at a time.
+/// Grants nothing, and counts the components that it decides on at a time.
 #[derive(Default)]
 struct Counting(Mutex<Vec<usize>>);
 

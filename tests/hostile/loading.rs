@@ -321,7 +321,7 @@ async fn file_under_constant_writes_blocks_no_caller() {
         let mut file = std::fs::OpenOptions::new().append(true).open(file).unwrap();
         while !stopped.is_cancelled() {
             file.write_all(b"x").unwrap();
-            // The pace of the writer, for which nothing waits.
+            // The pace of the writer; nothing waits for it.
             std::thread::sleep(Duration::from_millis(2));
         }
     });

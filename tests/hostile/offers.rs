@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// The guest `bridge` beside `echo`, with all its grants and this config.
+/// The guest `bridge` along with `echo`, with all its grants and this config.
 fn bridge(mut config: Value) -> SandboxBuilder {
     // The cache of all tests has the last offer for each config.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -250,7 +250,7 @@ impl Provider for Pays {
     }
 }
 
-/// Allows everything for the session, and records what it was asked.
+/// Allows everything for the session, and records the questions.
 #[derive(Default)]
 struct Always(Mutex<Vec<String>>);
 

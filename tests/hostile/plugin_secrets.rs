@@ -11,7 +11,7 @@ const CONFIG: &str = "[secrets.github]\nenv = \"HIDDEN_VARIABLE\"\nhosts = [\"ht
                       [secrets.unset]\nenv = \"UNSET_VARIABLE\"\n\
                       [plugins.keeper.config]\ncolor = \"red\"\n";
 
-/// Runs steps of the keeper with all output enabled, after which another plugin answers.
+/// Runs steps of the keeper with all output enabled; another plugin answers afterwards.
 pub(super) fn run(pinion: &Pinion, tool: &str, steps: &[&[&str]]) -> Ended {
     let call = json!({ "calls": [{ "tool": tool, "arguments": { "steps": steps } }] });
     let script = pinion.script(&[call, another(), json!({ "text": "done" })]);

@@ -116,7 +116,7 @@ fn pages_follow_each_other_without_gaps() {
     let pinion = Pinion::default();
     let lines: Vec<String> = (0..60).map(|n| format!(": line-{n:02}")).collect();
     let mut terminal = conversation(&pinion, &[bash(&lines.join("\n")), say("finished")], USUAL, "");
-    // 15 rows beside the question, then 20 per page.
+    // 15 rows along with the question, then 20 per page.
     for page in 1..4 {
         terminal.wait_for_nth("for more", page);
         terminal.keys(" ");

@@ -6,7 +6,7 @@ use pinion_tests::{Pinion, Sandbox, SandboxBuilder, guest};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
-/// The guest `intruder` with a directory that contains those of the host.
+/// The guest `intruder` with a directory that contains the host's directories.
 async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
     SandboxBuilder::default()
         .guest("intruder")

@@ -25,7 +25,7 @@ const DIRECTORIES: [&str; 9] = ["", "a", "a/b", "a/b/c", "c", "c/d", "d", ".git"
 /// Possible locations of a grant, besides the whole workspace.
 const GRANTED: [&str; 7] = ["", "a", "a/b", "a/b/c", "c", "c/d", "d"];
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "f.txt", "g.txt", "link", "new", "..", ".git", "config", ".pinion"];
-/// Paths that no plugin may change, whatever was granted.
+/// Paths that no plugin may change, with any grants.
 const PROTECTED: [&str; 4] = [".git/config", ".git/hooks", ".pinion", ".mcp.json"];
 const DOES: [&str; 24] = [
     "read",

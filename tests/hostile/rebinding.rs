@@ -1,5 +1,5 @@
-//! Names that point to other addresses than their grants mean: whatever a resolver answers and whenever, a plugin reaches no
-//! address that its rules do not admit, through neither of the two imports that send requests.
+//! Names that point to other addresses than their grants mean: for all answers of a resolver at any time, a plugin
+//! reaches only addresses that its rules admit, through both imports that send requests.
 
 use super::grants::{manifest, packed};
 use pinion_agent::tool::Ledger;
@@ -37,7 +37,7 @@ fn public(request: &Received) -> Answer {
 }
 
 impl World {
-    /// A world in which the public server is behind [`PUBLIC`].
+    /// A world with the public server behind [`PUBLIC`].
     async fn new() -> Self {
         let (public, private) =
             (HttpServer::start(public).await, HttpServer::start(|_| answer(200, &[], "secret")).await);
@@ -46,7 +46,8 @@ impl World {
         Self { public, private, network }
     }
 
-    /// A world in which `api.example.com` is at these addresses, one after the other. Each but [`PUBLIC`] is the private server.
+    /// A world where `api.example.com` is at these addresses, one after the other. Each but [`PUBLIC`] is the private
+    /// server.
     async fn answering(addresses: &[&str]) -> Self {
         let world = Self::new().await;
         addresses.iter().for_each(|addresses| world.answers("api.example.com", addresses));
@@ -73,7 +74,7 @@ impl World {
     }
 }
 
-/// Sends requests in one call, after which another plugin is served. Returns their outcomes and the ledger of the call.
+/// Sends requests in one call; another plugin is served afterwards. Returns their outcomes and the ledger of the call.
 pub(super) async fn send(sandbox: &Sandbox, client: Client, arguments: Value) -> (Vec<Value>, Ledger) {
     let (result, ledger) = sandbox.call_with(client.1, arguments, &Progress::default(), CancellationToken::new()).await;
     assert_served(&sandbox.runtime).await;
@@ -86,7 +87,7 @@ async fn get(sandbox: &Sandbox, client: Client, urls: &[&str]) -> (Vec<Value>, L
     send(sandbox, client, json!({ "requests": requests })).await
 }
 
-/// Returns what a guest learns of a request that was refused: nothing of the request but its host.
+/// Returns the text that a guest gets for a refused request, which contains nothing of the request but its host.
 fn denied(outcome: &Value) -> &str {
     assert!(outcome["status"].is_null(), "{outcome}");
     let text = outcome["denied"].as_str().or(outcome["error"].as_str()).unwrap_or_else(|| panic!("{outcome}"));

@@ -1,6 +1,6 @@
 //! A repository is untrusted input to the host itself.
 //!
-//! The model is simulated on a socket, so that a test sees exactly what a vendor would receive.
+//! The model is simulated on a socket, so that a test sees exactly the requests that a vendor would receive.
 
 use pinion_tests::{Ended, Pinion};
 use rustix::process::{Pid, Signal, kill_process};
@@ -322,7 +322,7 @@ fn home_directory_is_never_the_project_root() {
     command.current_dir(home.join("src/evil")).env("PINION_HOME", home.join("pinion"));
     let stderr = live(&vendor, command).stderr;
     assert_refused(&vendor.prompt(), &stderr, "AGENTS.md");
-    // Its own file counts, like that of any directory above a project.
+    // Its own file counts, like the file of any directory above a project.
     let shown = format!("<project_instructions path=\"{}\">\n> of home\n", home.join("AGENTS.md").display());
     assert!(vendor.prompt().contains(&shown), "{}", vendor.prompt());
 }

@@ -1,4 +1,4 @@
-//! Instances of lifetime `reused`: which calls share one, and what a call may leave in it.
+//! Instances of lifetime `reused`: the calls that share one, and the state that a call may leave in it.
 
 use super::grants::{manifest, packed};
 use futures_util::future::join_all;
@@ -75,7 +75,7 @@ async fn four_idle_instances_are_kept_and_a_fifth_is_dropped() {
             sandbox.call_with("visit", arguments, progress, CancellationToken::new())
         });
         let (calls, ()) = tokio::join!(join_all(calls), async {
-            // All six run at once, each on an instance of its own.
+            // All six run at once, each on a separate instance.
             join_all(progress.iter().map(Progress::first)).await;
             sandbox.write(round, "");
         });
@@ -194,7 +194,7 @@ async fn changed_grants_end_all_instances() {
     assert_eq!(visit(&sandbox, json!({})).await, 1);
 }
 
-/// Returns what was held back in the last reload.
+/// Returns the reason why a reload was last held back.
 fn held_back(sandbox: &Sandbox) -> Option<String> {
     sandbox.notices().into_iter().rev().find_map(|notice| match notice.event {
         NoticeEvent::HeldBack(why) => Some(why),

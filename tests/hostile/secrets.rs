@@ -30,7 +30,7 @@ fn assert_hidden(seen: &str, secret: &str, place: &str) {
     }
 }
 
-/// Returns all output and files of a run, except the files in which the user keeps secrets.
+/// Returns all output and files of a run, except the user's files of secrets.
 fn seen(pinion: &Pinion, run: &Ended) -> String {
     let is_users = |file: &PathBuf| ["auth.toml", "config.toml"].iter().any(|name| file.ends_with(name));
     // Snapshots are copies of the user's own files.

@@ -1,5 +1,5 @@
-//! A project that nobody trusts and that names programs wherever it can: none of them starts, at any entry point, and neither
-//! does another program that might look into the project. `strace` sees every start, also by an absolute path; without it,
+//! An untrusted project that names programs wherever it can: they do not start, at any entry point, and neither does
+//! another program that might look into the project. `strace` sees every start, also by an absolute path; without it,
 //! the marks that the programs leave have to do.
 
 use pinion_tests::{Pinion, Terminal, binary, guest, say};
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files in which projects name programs, with `RUN` for one that leaves a mark.
+/// Files that projects use to name programs, with `RUN` for one that leaves a mark.
 const FILES: &[(&str, &str)] = &[
     (
         ".pinion/config.toml",
@@ -54,7 +54,7 @@ fn log(pinion: &Pinion) -> PathBuf {
     pinion.home().join("starts")
 }
 
-/// Returns a command that notes what it starts, if the system has `strace` and permits it.
+/// Returns a command that notes the programs that it starts, if the system has `strace` and permits it.
 fn watched(pinion: &Pinion, arguments: &[&str]) -> Command {
     let command = pinion.command(arguments);
     let can_trace = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
@@ -127,7 +127,7 @@ fn nothing_of_an_untrusted_project_starts_at_any_entry_point() {
         &["sandbox", "--status"],
         &["completions", "bash"],
     ];
-    // What the user starts is seen, so that the rest of this test means something.
+    // A program that the user starts is seen, so that the rest of this test means something.
     let control = watched(&pinion, &["sandbox", "--", "true"]);
     let is_traced = control.get_program() == "strace";
     drop({ control }.output().unwrap());

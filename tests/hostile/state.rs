@@ -1,5 +1,5 @@
-//! The state that an instance hands to its successor: whatever the plugin does while it saves or restores it, the host and the
-//! others are served, and the plugin starts without the state at worst.
+//! The state that an instance hands to its successor: for all acts of the plugin while it saves or restores it, the
+//! host and the others are served, and the plugin starts without the state at worst.
 
 use pinion_plugin_runtime::{Access, PartialLimits, Source};
 use pinion_tests::{Sandbox, SandboxBuilder, guest};
@@ -34,7 +34,7 @@ impl Heir {
         assert_eq!(self.sandbox.text("bequeath", json!({ "state": state })).await, "set");
     }
 
-    /// Tries with a call what saving and restoring try.
+    /// Tries the attacks of saving and restoring with a call.
     async fn reaches(&self) -> String {
         let reached = self.sandbox.text("reach", json!({ "state": self.sandbox.workspace() })).await;
         let _ = fs::remove_file(self.sandbox.workspace().join("written.txt"));
@@ -45,7 +45,7 @@ impl Heir {
         self.sandbox.text("inherit", json!({})).await
     }
 
-    /// Returns what the successor of an instance with this state has.
+    /// Returns the state of the successor of an instance with this state.
     async fn inherits(&self, state: &str) -> String {
         self.bequeath(state).await;
         change(&self.file());
@@ -117,7 +117,7 @@ async fn saving_and_restoring_have_no_authority() {
         heir.bequeath(&format!("{attack}:{}", heir.sandbox.workspace().display())).await;
         assert_eq!(heir.reaches().await, "secret, written", "calls have it");
         change(&heir.file());
-        // The call that needs the new instance has it, too, but not what runs before it.
+        // The call that needs the new instance has it, too, but not the code that runs before it.
         assert_eq!(heir.reaches().await, "secret, written", "{attack}");
         assert_eq!(heir.generation(), 2);
         assert_eq!(heir.inherited().await, "no secret, not written", "{attack}");

@@ -221,7 +221,7 @@ async fn flood_of_keys_or_bytes_ends_at_the_quota() {
         let written: u64 = line.split(' ').nth(1).unwrap().parse().unwrap();
         assert!(line.contains(" quota: ") && (9..200_000 / 256).contains(&written), "{line}");
         assert!(fs::metadata(values_in(storage.path())).unwrap().len() < 400_000);
-        // Its other scopes have quotas of their own, and what is there can be read and removed.
+        // Its other scopes have separate quotas, and the stored values can be read and removed.
         assert!(one(&sandbox, &["set", "session", "a", "x"]).await.starts_with("ok"));
         assert!(one(&sandbox, &["get", "plugin", "k0"]).await.starts_with("ok"));
         let steps: &[&[&str]] = &[&["remove", "plugin", "k0"], &["set", "plugin", "z", "x"]];

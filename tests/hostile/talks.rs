@@ -29,7 +29,7 @@ pub(super) struct Scripted {
     calls: Vec<(&'static str, Value)>,
     /// The requests of plugins.
     pub(super) asked: Mutex<Vec<Request>>,
-    /// The answers to them; "answered" when none is left. An empty one never comes.
+    /// The answers to them; "answered" when no answer is left. An empty one never comes.
     pub(super) answers: Mutex<VecDeque<String>>,
     numbers: AtomicUsize,
 }
@@ -83,7 +83,7 @@ impl Provider for Scripted {
     }
 }
 
-/// The user: gives these answers, and none when they are used up.
+/// The user: gives these answers, and no answer when they are used up.
 #[derive(Default)]
 pub(super) struct ScriptedUser {
     answers: Mutex<VecDeque<Result<DialogAnswer, DialogError>>>,

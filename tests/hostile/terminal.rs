@@ -244,7 +244,7 @@ mod on_a_terminal {
     use super::*;
     use pinion_tests::Terminal;
 
-    /// Asserts that the output contains no sequences except colours and those of the line editor.
+    /// Asserts that the output contains no sequences except colours and the line editor's sequences.
     fn assert_harmless(seen: &str) {
         for evil in ["\x1b[2J", "\x1b]", "\u{9b}", "\u{202e}", "\u{200b}", "\u{e0041}", "\x07"] {
             assert!(!seen.contains(evil), "{evil:?} in {seen:?}");
@@ -297,7 +297,7 @@ mod on_a_terminal {
         }
     }
 
-    /// Asserts that a frame contains no sequences but those of the UI: no C1, no OSC but titles, links and marks.
+    /// Asserts that a frame contains only the UI's sequences: no C1, no OSC but titles, links and marks.
     fn assert_own(seen: &str) {
         for evil in ["\u{9b}", "\u{202e}", "\u{200b}", "\u{e0041}", "\x07", "\x1b]52", "\x1bP", "\x1bc"] {
             assert!(!seen.contains(evil), "{evil:?} in {seen:?}");
@@ -330,7 +330,7 @@ mod on_a_terminal {
         }
     }
 
-    /// Returns what is on a screen of this many rows.
+    /// Returns the content of a screen of this many rows.
     fn screen(seen: &str, rows: u16) -> String {
         let mut screen = vt100::Parser::new(rows.try_into().unwrap(), 100.try_into().unwrap(), 0);
         screen.process(seen.as_bytes());

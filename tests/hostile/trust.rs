@@ -112,7 +112,7 @@ fn denials_of_trusted_content_outlive_its_change() {
     pinion.write(".pinion/config.toml", "max-turns = 9\n");
     let shown = shown(&pinion);
     assert!(denies() && shown.contains("kept-away") && !shown.contains("max-turns = 9"), "{shown}");
-    // Whoever trusts the new content, or nothing any more, has decided on that.
+    // A user who trusts the new content, or nothing any more, has decided on that.
     trust(&pinion);
     assert!(!denies());
     assert_eq!(pinion.run(["trust", "remove"]).code, Some(0));

@@ -1,4 +1,4 @@
-//! `wasi:http` is another way to the same client: what is refused to `pinion:plugin/http` is refused there.
+//! `wasi:http` is another way to the same client: requests that are refused to `pinion:plugin/http` are refused there.
 
 use super::storage::command::answer as answer_of;
 use pinion_agent::Authority;
@@ -31,7 +31,7 @@ fn get(url: &str) -> Value {
     json!({ "url": url })
 }
 
-/// Makes one call that sends requests, after which another plugin is served. Returns its text and its ledger.
+/// Makes one call that sends requests; another plugin is served afterwards. Returns its text and its ledger.
 async fn surf(sandbox: &Sandbox, arguments: Value) -> (String, Ledger) {
     let (result, ledger) = sandbox.call_with("surf", arguments, &Progress::default(), CancellationToken::new()).await;
     let text = match result {

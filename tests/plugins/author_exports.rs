@@ -130,7 +130,7 @@ async fn tools_of_a_plugin_in_zig_change_and_survive_a_reload() -> Result<(), Te
     tools_change("zig").await
 }
 
-/// Creates the plugin of `fixtures/exports`; none if there is no toolchain.
+/// Creates the plugin of `fixtures/exports`; `None` if there is no toolchain.
 fn more(language: &str) -> Option<(Pinion, PathBuf)> {
     let code = fs::read_to_string(root().join(format!("tests/fixtures/exports/plugin.{language}"))).unwrap();
     is_there(language).then(|| project(language, &code, MORE, "hooks = true", "session"))

@@ -1,8 +1,8 @@
-//! Faults of plugins in every language as their authors see them: a failure shows the message and the function that failed, and
-//! a limit shows what was wanted and the line of the config that raises it.
+//! Faults of plugins in every language as their authors see them: a failure shows the message and the function that
+//! failed, and a limit shows the wanted amount and the line of the config that raises it.
 //!
-//! Each project is that of `pinion plugin new` with a helper function that fails. Compilers merge small functions into their
-//! callers, so the helpers are marked.
+//! Each project comes from `pinion plugin new`, with a helper function that fails. Compilers merge small functions into
+//! their callers, so the helpers are marked.
 
 use super::authors::{author, is_there, run};
 use super::guide::failures_have_content;
@@ -20,7 +20,7 @@ struct Plugin {
 }
 
 impl Plugin {
-    /// Creates, changes and builds a project; none if there is no toolchain.
+    /// Creates, changes and builds a project; `None` if there is no toolchain.
     fn build(language: &str, source: &str, changes: &[Change]) -> Option<Self> {
         Self::importing(&[], language, source, changes)
     }
@@ -39,7 +39,7 @@ impl Plugin {
             code = code.replace(from, to);
         }
         pinion.write(&source, code);
-        // A project in Rust has no world of its own.
+        // A project in Rust has no separate world.
         for interface in interfaces {
             let world = "word-count/wit/world.wit";
             let text = fs::read_to_string(pinion.workspace().join(world)).unwrap();
@@ -83,7 +83,7 @@ impl Plugin {
         assert!(!self.failure("missing").stderr.contains("out of memory"));
     }
 
-    /// Asserts that a call fails with the limit of memory, what it wanted, and the line of the config.
+    /// Asserts that a call fails with the limit of memory, the wanted amount, and the line of the config.
     fn assert_limit_is_named(&self, path: &str) {
         let failed = self.failure(path).stderr;
         let parts = [

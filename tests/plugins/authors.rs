@@ -128,7 +128,7 @@ fn start(heading: &str) -> Vec<String> {
 
 /// Runs the commands of a language's start as they are in the guide. Toolchains are installed in the long mode alone.
 ///
-/// Returns the project; none if there is no toolchain.
+/// Returns the project; `None` if there is no toolchain.
 fn follow_the_guide(language: &str) -> Option<Pinion> {
     let (_, heading, ..) = LANGUAGES.iter().find(|(name, ..)| *name == language).unwrap();
     let pinion = author();
@@ -226,7 +226,7 @@ fn guide_leads_to_a_working_plugin_in_go() {
 #[test]
 fn guide_leads_to_a_working_plugin_in_c() {
     let Some(pinion) = follow_the_guide("c") else { return };
-    // What is not initialized has other values without optimizations.
+    // Uninitialized memory has other values without optimizations.
     let project = fs::read_to_string(pinion.workspace().join("word-count/pinion-plugin.toml")).unwrap();
     pinion.write("word-count/pinion-plugin.toml", project.replace("\"-Oz\"", "\"-O0\""));
     let tested = run(&pinion, ["plugin", "test", "word-count"]);
@@ -362,8 +362,8 @@ fn components_built_against_0_1_0_work_in_three_languages() {
     }
 }
 
-/// Its own build, which compiles all of its dependencies, takes a minute, so that only the long mode has it. Otherwise the
-/// component is that of `tests/build-guests.sh`, which keeps them.
+/// Its own build, which compiles all of its dependencies, takes a minute, so that only the long mode has it. Otherwise
+/// the component comes from `tests/build-guests.sh`, which keeps its dependencies.
 #[test]
 fn example_in_rust_without_the_sdk_passes_its_cases() {
     if std::env::var_os("PINION_LONG").is_some() {

@@ -48,7 +48,7 @@ fn cases_share_no_stored_values_and_repeat() {
     assert!(stored.stderr.contains("no values are stored"), "{stored:?}");
 }
 
-/// The project of someone else: its cases name what its reader has.
+/// The project of someone else: its cases name the reader's own data.
 #[test]
 fn case_reaches_neither_secrets_nor_servers_nor_files_of_the_user() {
     let pinion = Pinion::default();

@@ -1,4 +1,5 @@
-//! Compiling plugins takes long, once: commands say so, and what a run or a conversation leaves is compiled after it.
+//! Compiling plugins takes long, once: commands say so, and plugins that a run or a conversation did not wait for are
+//! compiled after it.
 
 use pinion_tests::{Pinion, Terminal, guest, say, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +18,7 @@ struct Compiling {
 }
 
 impl Compiling {
-    /// A home in which the user installed a plugin.
+    /// A home where the user installed a plugin.
     fn installed() -> Self {
         let pinion = Pinion::cold();
         let plugin = plugin_of(&pinion);
@@ -27,7 +28,7 @@ impl Compiling {
         Self::again(pinion)
     }
 
-    /// Takes away what a home has of its plugins' code.
+    /// Removes a home's compiled code of its plugins.
     fn again(pinion: Pinion) -> Self {
         let code = code(&pinion);
         assert!(!code.is_empty());
@@ -51,8 +52,8 @@ impl Compiling {
         }
     }
 
-    /// Interrupts each command once it says that it waits for a compile. Nobody compiles meanwhile, so that it would wait
-    /// forever.
+    /// Interrupts each command once it says that it waits for a compile. No process compiles meanwhile, so that it
+    /// would wait forever.
     fn assert_interrupted(&self, commands: &[&[&str]], name: &str) {
         for (mut child, command) in self.waiting(commands, name).into_iter().zip(commands) {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
@@ -145,7 +146,7 @@ fn build_test_and_pack_say_that_they_compile_and_can_be_interrupted() {
     ];
     // One after the other, because two of them write the same file.
     for command in commands {
-        // Each has code of its own, if its manifest differs.
+        // Each has separate code, if its manifest differs.
         assert_eq!(pinion.run(command).code, Some(0), "{command:?}");
         let mut compiling = Compiling::again(pinion);
         compiling.assert_interrupted(&[command], "greeter");
@@ -186,7 +187,7 @@ fn what_a_run_leaves_is_compiled_after_it() {
     assert!(!ended.stderr.contains("compiling"), "{ended:?}");
 }
 
-/// Converses with a form of the UI while a plugin compiles, and returns what the terminal showed.
+/// Converses with a form of the UI while a plugin compiles, and returns the terminal's output.
 fn converse(compiling: &Compiling, form: &str) -> String {
     let script = compiling.pinion.script(&[say("an answer")]);
     let command = compiling.pinion.command(["--ui", form, "--replay", script.to_str().unwrap(), "go"]);

@@ -140,7 +140,7 @@ fn unknown_plugin_is_reported() {
         ended.code == Some(2) && ended.stderr.contains("its tools are: read, write, edit, list, find, search\n"),
         "{ended:?}"
     );
-    // A tool of another plugin is none of this one.
+    // A tool of another plugin is not a tool of this one.
     let ended = pinion.run(["plugin", "call", "shell", "read", "{}"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("its tools are: bash\n"), "{ended:?}");
     let ended = pinion.run(["plugin", "call", "fs", "read", "{path}"]);

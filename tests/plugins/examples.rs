@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const TOKEN: &str = "Zq7Xw3Vb9Nm2Kp5Ld8RtHj4G";
 
-/// The examples, with the words of their READMEs that grant what they need.
+/// The examples, with the words of their READMEs that grant their needs.
 pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("forge-issues", "http='GET https://api.github.com/repos/'"),
     ("push-guard", "hooks=before-tool-call"),
@@ -20,7 +20,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples/plugins")
 }
 
-/// Runs calls of tools with all output as events. The plugin is loaded beside the built-in ones.
+/// Runs calls of tools with all output as events. The plugin is loaded along with the built-in ones.
 fn converse(pinion: &Pinion, plugin: &str, calls: Value, more: &[&str]) -> Ended {
     let script = pinion.script(&[json!({ "calls": calls }), json!({ "text": "done" })]);
     let file = example(plugin);
@@ -46,7 +46,7 @@ fn examples_are_those_that_are_tested_and_have_readmes() {
     assert_eq!(members.split(',').count(), EXAMPLES.len());
 }
 
-/// In copies beside each other, which share what they compile.
+/// In copies next to each other, which share their compiled code.
 #[test]
 fn examples_with_cases_pass_them() {
     let pinion = Pinion::default();
@@ -130,7 +130,7 @@ fn forced_push_and_secret_in_a_file_are_denied_before_they_run() {
         ended.stdout.contains("Push without force") && ended.stdout.contains("contains a GitHub token"),
         "{ended:?}"
     );
-    // Nobody is there to be asked.
+    // No user is there to be asked.
     assert!(ended.stdout.contains("this push rewrites the remote branch"), "{ended:?}");
 }
 

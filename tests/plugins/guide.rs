@@ -15,8 +15,8 @@ fn blocks(language: &str) -> Vec<String> {
     pinion_tests::blocks(&guide(), language)
 }
 
-/// Returns a text with single spaces, and without empty lines and visibility, in which functions of modules differ from the
-/// guide's. The function of the test kit is no test here, because its plugin does not exist.
+/// Returns a text with single spaces, and without empty lines and visibility, because functions of modules differ from
+/// the guide's in these. The function of the test kit is not a test here, because its plugin does not exist.
 fn plain(text: &str) -> String {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     let lines = lines.filter(|line| !line.is_empty() && line != "#[tokio::test]");
@@ -146,7 +146,8 @@ const FAILURES: [(&str, &str); 2] = [
     ("python", r#"raise ToolError("exit code 1", content=output, details={"code": 1}, display="code:sh")"#),
 ];
 
-/// A failure has its content, details and display, and that of another tool keeps them on its way through a plugin.
+/// A failure has its content, details and display, and a failure of another tool keeps them on its way through a
+/// plugin.
 pub(crate) fn failures_have_content(pinion: &Pinion, plugin: &Path) {
     pinion.config("[plugins.facts.grants]\ninvoke = true\n");
     let shell = |command: &str| call("shell", json!({ "command": command }));
@@ -171,7 +172,7 @@ pub(crate) fn failures_have_content(pinion: &Pinion, plugin: &Path) {
 
 /// The snippets about values and hooks are one plugin, with tools that show how failures of the host arrive.
 ///
-/// Returns the component; none if there is no toolchain.
+/// Returns the component; `None` if there is no toolchain.
 fn keeps_values_and_has_hooks(language: &str, suffix: &str, tools: &str, more: &str) -> Option<(Pinion, PathBuf)> {
     let code = [snippet(&format!("facts.{suffix}")), snippet(&format!("guards.{suffix}"))].join("\n");
     let (_, failure) = FAILURES.into_iter().find(|(name, _)| *name == language).unwrap();

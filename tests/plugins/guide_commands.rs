@@ -12,7 +12,7 @@ use std::process::Stdio;
 /// The guide for authors, in place of the path of a document.
 const GUIDE: &str = "the guide";
 
-/// The documents, with the language of the project in which their commands run.
+/// The documents, with the language of the project that their commands run in.
 const DOCUMENTS: &[(&str, &str)] = &[
     (GUIDE, "c"),
     ("plugin-sdk/README.md", "c"),
@@ -42,7 +42,7 @@ const STAND_FOR: &[(&str, &str)] = &[
     ("JSON", r#"'{"path": "README.md"}'"#),
 ];
 
-/// Programs with which a command in the text begins.
+/// Programs that start a command in the text.
 const PROGRAMS: &[&str] = &[
     "pinion",
     "(cd",
@@ -106,7 +106,7 @@ impl Project {
         fs::copy(self.directory.join("build/plugin.wasm"), self.directory.join("other.wasm")).unwrap();
     }
 
-    /// Runs a command in the project, or beside it if it creates another one.
+    /// Runs a command in the project, or next to it if it creates another one.
     fn run(&self, line: &str) -> Ended {
         let beside = self.pinion.workspace();
         match () {
@@ -140,7 +140,8 @@ fn filled_in(command: &str) -> String {
     filled_in.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs the commands of a document in one project, in their order. Returns the project; none if there is no toolchain.
+/// Runs the commands of a document in one project, in their order. Returns the project; `None` if there is no
+/// toolchain.
 fn run_all(document: &str) -> Option<Project> {
     let (_, language) = DOCUMENTS.iter().find(|(name, _)| *name == document).unwrap();
     let commands = commands(document);

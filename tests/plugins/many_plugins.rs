@@ -1,4 +1,5 @@
-//! Compiled code in memory: that of plugins that were not called for longest gives way, and comes back from the cache.
+//! Compiled code in memory: the code of the plugins that were not called for longest is dropped, and comes back from
+//! the cache.
 
 use pinion_tests::{Sandbox, SandboxBuilder, guest};
 use serde_json::json;

@@ -96,7 +96,7 @@ async fn new_instance_is_asked_what_it_offers() {
     let sandbox = settled(bridge(offer(&["one"]))).await;
     steer(&sandbox, offer(&["two"]), &["steer", "two"]).await;
     assert!(sandbox.error("two", json!({ "trap": true })).await.contains("as planned"));
-    // The next call creates the instance, which knows nothing of the other offer.
+    // The next call creates the instance, which does not know the other offer.
     sandbox.text("two", json!({})).await;
     until("the first offer is back", || names(&sandbox.runtime) == ["steer", "one"]).await;
 }
@@ -191,7 +191,7 @@ async fn plugin_of_lifetime_call_is_asked_on_fresh_instances() {
     assert_eq!(sandbox.runtime.problems(), []);
     assert_eq!(names(&sandbox.runtime), ["steer", "one"]);
     assert_eq!(sandbox.text("one", json!({})).await, "one after 0 lists", "its instance never listed anything");
-    // What a call leaves behind is gone with its instance, and the sign of a change has no effect.
+    // The state that a call leaves behind is gone with its instance, and the sign of a change has no effect.
     sandbox.text("steer", json!({ "offer": offer(&["two"]), "changed": 1 })).await;
     sandbox.runtime.offers_settled().await;
     assert_eq!(names(&sandbox.runtime), ["steer", "one"]);

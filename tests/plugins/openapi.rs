@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// A server that shows what it received.
+/// A server that shows the requests that it received.
 async fn server() -> HttpServer {
     HttpServer::start(|request: &Received| match request.uri().path() {
         "/spec" => answer(200, &[("content-type", "application/json")], spec("https://elsewhere.example").to_string()),

@@ -190,7 +190,7 @@ fn tool_that_reads_without_asking_for_files_is_reported() {
     );
 }
 
-/// The cases of a project pass or fail alike for everybody, whatever one granted to the component.
+/// The cases of a project pass or fail alike for all users, with any grants of the component.
 #[test]
 fn cases_have_no_grants_but_their_own() {
     let pinion = Pinion::default();

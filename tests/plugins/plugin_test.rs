@@ -1,4 +1,4 @@
-//! The test kit for authors, `pinion-plugin-test`: what it scripts, what it records, and the errors of a wrong test.
+//! The test kit for authors, `pinion-plugin-test`: its scripts, its records, and the errors of a wrong test.
 
 use pinion_plugin_test::{
     Action, Authority, DialogAnswer, DialogError, Hooked, PartialLimits, Plugin, TestError, ToolOutput, json, response,

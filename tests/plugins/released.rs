@@ -51,7 +51,7 @@ async fn imports_of_released_components_answer() {
     assert_eq!(sandbox.text("sorted", json!({ "text": "b\na\nc\n" })).await, "a\nb\nc\n");
     assert_eq!(sandbox.text("remember", json!({ "text": "one" })).await, "1 facts");
     assert_eq!(sandbox.text("remember", json!({ "text": "two" })).await, "2 facts");
-    // Each refusal names what the released plugin lacks.
+    // Each refusal names the access that the released plugin lacks.
     assert!(sandbox.error("run_tests", json!({})).await.contains("secret"));
     assert!(sandbox.error("latest_release", json!({})).await.contains("https://api.github.com"));
     assert!(sandbox.error("introduce", json!({})).await.contains("nobody can answer"));

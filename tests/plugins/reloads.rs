@@ -1,5 +1,5 @@
-//! Reloads of one plugin: many while it is called, by default a sample, with `PINION_LONG=1` ten thousand; and those of an
-//! author, for which unchanged functions are not compiled again.
+//! Reloads of one plugin: many while it is called, by default a sample, with `PINION_LONG=1` ten thousand; and reloads
+//! of an author, which do not compile unchanged functions again.
 
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Content, ToolExecutor as _};
@@ -24,7 +24,7 @@ fn resident() -> f64 {
     pages * rustix::param::page_size() as f64 / 1e6
 }
 
-/// In the long mode, the number of reloads of which one compiles: the others find their code in the cache.
+/// In the long mode, one of so many reloads compiles; the others find their code in the cache.
 const NEW_CODE: u32 = 50;
 
 /// Replaces the plugin by a version whose digest depends on `number`.
@@ -93,15 +93,15 @@ async fn reloads_under_load_lose_no_call_and_keep_no_memory() {
     );
 }
 
-/// Runs the compiler of the command, and copies what the host sends to it to the file `sent-PID`.
+/// Runs the compiler of the command, and copies its input from the host to the file `sent-PID`.
 const COPYING: &str = r#"
     mkfifo "$0/pipe-$$" && exec 3<&0
     tee "$0/sent-$$" <&3 > "$0/pipe-$$" 2> /dev/null &
     exec "$1" compile-component-for-parent < "$0/pipe-$$" 3<&-
 "#;
 
-/// Returns the bytes of functions that the host sent with each component to compile, in increasing order; none where it asked
-/// for no functions.
+/// Returns the bytes of functions that the host sent with each component to compile, in increasing order; `None` where
+/// it asked for no functions.
 fn functions_sent(directory: &Path) -> Vec<Option<u64>> {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let sent = files.filter(|file| file.file_name().to_string_lossy().starts_with("sent-"));

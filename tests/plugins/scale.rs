@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 const AGENTS: usize = 100;
 const CALLS: usize = 10;
-/// Time after which something that should happen at once did not.
+/// Time limit for something that should happen at once.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Context window in tokens; about twenty turns fill it.
 const WINDOW: u64 = 8_000;
@@ -96,7 +96,7 @@ async fn hundred_agents_make_ten_calls_each_at_once_in_order() {
     assert_no_task_is_left(tasks).await;
 }
 
-/// Counts the guests that hold what they were told to.
+/// Counts the guests that hold their memory as told.
 #[derive(Default)]
 struct Holding(AtomicUsize);
 
@@ -112,7 +112,7 @@ impl ToolProgress for Holding {
 async fn ten_guests_are_inside_their_calls_at_once() {
     let sandbox = Sandbox::with(&["loiter"]).await;
     let (holding, token) = (Holding::default(), CancellationToken::new());
-    // None of them ends before it is cancelled.
+    // They do not end before they are cancelled.
     let calls = (0..CALLS).map(|_| sandbox.call_with("hoard", json!({ "amount": 1 }), &holding, token.clone()));
     let all = async {
         until("all guests are in their calls", || holding.0.load(Ordering::Relaxed) == CALLS).await;

@@ -1,4 +1,4 @@
-//! A conversation beside `pinion plugin watch`: what an author saves is in the next call.
+//! A conversation along with `pinion plugin watch`: the next call uses the author's saved code.
 
 use super::authors::{author, run, shell};
 use pinion_tests::{Pinion, Terminal, call, say, wait_until};

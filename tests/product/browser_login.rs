@@ -23,7 +23,7 @@ fn vendor(pinion: &Pinion, status: &str, body: &str) -> Vendor {
 struct Waiting {
     child: Child,
     stderr: BufReader<ChildStderr>,
-    /// The address to which the page redirects.
+    /// The address that the page redirects to.
     redirect: String,
     page: String,
 }
@@ -50,7 +50,7 @@ impl Waiting {
     }
 }
 
-/// Returns the address to which a login page redirects.
+/// Returns the address that a login page redirects to.
 fn redirect(page: &str) -> String {
     let page = page.trim().split_once("callback_url=").unwrap().1.split('&').next().unwrap();
     page.replace("%3A", ":").replace("%2F", "/")
@@ -110,7 +110,7 @@ fn refused_login_says_why_and_stores_nothing() {
     assert_error(&pinion.run(["login", "groq", "--browser"]), 2, &["`groq` has no login", "pinion login groq"]);
 }
 
-/// Returns the command of a conversation with a browser that writes down what it opens.
+/// Returns the command of a conversation with a browser that writes down the URLs that it opens.
 fn with_browser(pinion: &Pinion) -> (Command, PathBuf) {
     let program = pinion.write("../bin/xdg-open", "#!/bin/sh\necho \"$1\" > \"$0.new\" && mv \"$0.new\" \"$0.page\"\n");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

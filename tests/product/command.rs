@@ -37,7 +37,7 @@ fn failed_command_and_timeout_do_not_look_successful() {
     }
 }
 
-/// Between two runs of a session, a person may change what the model has read.
+/// Between two runs of a session, a person may change files that the model has read.
 #[test]
 fn resumed_session_does_not_overwrite_what_changed_in_its_absence() {
     let pinion = Pinion::default();

@@ -6,7 +6,7 @@ use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
-/// A workspace beside a file that no plugin was granted.
+/// A workspace next to a file that no plugin was granted.
 async fn beside_a_secret() -> Sandbox {
     let sandbox = Sandbox::with(&["hostile"]).await;
     std::fs::write(sandbox.outside().join("secret.txt"), "the secret").unwrap();
@@ -148,8 +148,8 @@ async fn network_is_unreachable() {
     sandbox.error("connect", json!({ "path": listener.local_addr().unwrap().to_string() })).await;
 }
 
-/// Instances reuse memory pages one after another. A call must never see what the previous one wrote, whether the host
-/// keeps such pages or returns them.
+/// Instances reuse memory pages one after another. A call must never see data that the previous one wrote, whether the
+/// host keeps such pages or returns them.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_cleared_between_calls() {
     let sandbox = Sandbox::with(&["hostile"]).await;

@@ -1,4 +1,4 @@
-//! Conversations on a terminal: what they say about themselves, and what happens to them from outside.
+//! Conversations on a terminal: the facts that they show about themselves, and events from outside.
 
 use crate::product::providers::{Vendor, reply};
 use pinion_tests::{Pinion, Terminal, call, guest, say, wait_until};

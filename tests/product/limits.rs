@@ -22,7 +22,7 @@ const NONE: PartialLimits = PartialLimits {
     requests: None,
 };
 
-/// The `hostile` guest under these limits, beside a harmless plugin.
+/// The `hostile` guest under these limits, along with a harmless plugin.
 async fn limited(limits: PartialLimits) -> Sandbox {
     let builder = SandboxBuilder::default().guest("hostile").guest("echo").trust("hostile").trust("echo");
     builder.limits("hostile", limits).build().await
@@ -95,7 +95,7 @@ async fn error_of_a_command_after_refused_memory_names_the_limit() {
     assert!(run("0").await.is_ok());
 }
 
-/// The memory of another call of the plugin is what stands in the way.
+/// The memory of another call of the plugin uses up the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn error_after_memory_that_others_have_names_the_limit_of_all() {
     let limits = PartialLimits { memory_bytes: Some(8 << 20), ..NONE };

@@ -31,7 +31,7 @@ fn environments(live: &Variables, keys: &BTreeSet<String>) -> BTreeMap<String, V
     with_keys.into_iter().map(environment).collect()
 }
 
-/// Runs the prompt and returns the result of the run, or how it differs from what a vendor should do.
+/// Runs the prompt and returns the result of the run, or how it differs from a vendor's right behaviour.
 fn ask(arguments: &[&str], environment: &Variables) -> Result<Value, String> {
     let pinion = Pinion::default();
     pinion.write("word.txt", WORD);

@@ -45,7 +45,7 @@ fn end_of_a_long_session_is_shown_before_the_rest_is_read() {
     let script = pinion.script(&[say("an answer")]);
     let mut command = pinion.default_command(["-c", "--replay", script.to_str().unwrap()]);
     command.env("OPENAI_API_KEY", SECRET);
-    // What is typed before the session is read is not lost.
+    // Keys that are typed before the session is read are not lost.
     let mut terminal = Terminal::start(&command, SIZE, "typed early");
     terminal.wait_for("reading the rest of the session");
     terminal.wait_for("lists commands");
@@ -68,7 +68,7 @@ fn slow_terminal_gets_the_whole_conversation_at_the_end() {
     let script = pinion.script(&[]);
     let terminal = Terminal::start(&pinion.default_command(["-c", "--replay", script.to_str().unwrap()]), SIZE, "");
     terminal.wait_for("lists commands");
-    // 500 KB take more than a second, and so much more than the time in which a terminal has to take something.
+    // 500 KB take more than a second, and so much more than the time that a terminal gets to take something.
     terminal.slow_down(10);
     let (status, seen) = terminal.exit();
     let printed = seen.rsplit_once(LEAVE).unwrap().1;

@@ -244,7 +244,7 @@ async fn login_registers_proves_its_key_and_stores_tokens_privately() {
     assert_eq!(pinion.run(["mcp", "call", "web", "echo"]).code, Some(1));
 }
 
-/// Logs in with this `secret-tool`, and returns what the command printed.
+/// Logs in with this `secret-tool`, and returns the command's output.
 fn log_in_with(pinion: &Pinion, server: &HttpServer, state: &Mutex<Provider>, script: &str) -> String {
     let mut login = LoggingIn::of(with_keyring(pinion, &["mcp", "login", "web"], script));
     let page = login.line("http");
@@ -273,7 +273,7 @@ async fn tokens_move_to_the_keyring_and_logout_removes_them() {
     log_in_with(&pinion, &server, &state, "cat > /dev/null; exit 1");
     assert!(token_file(&pinion).contains(TOKEN));
     let with = |arguments: &[&str]| ended(with_keyring(&pinion, arguments, KEYRING));
-    // Those of the file are read while the keyring has none.
+    // The file's tokens are read while the keyring has no tokens.
     let called = with(&["mcp", "call", "web", "echo"]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "fine\n"), "{called:?}");
     let printed = log_in_with(&pinion, &server, &state, KEYRING);
@@ -300,7 +300,7 @@ async fn keyring_that_fails_is_reported_and_loses_no_tokens() {
     let pinion = Pinion::default();
     add(&pinion, &server);
     let call = |script: &str| ended(with_keyring(&pinion, &["mcp", "call", "web", "echo"], script));
-    // One that fails, one that forgets, and one that cuts off what it gets.
+    // One that fails, one that forgets, and one that cuts off its input.
     for script in ["cat > /dev/null; exit 1", "cat > /dev/null", &KEYRING.replace("cat > $f", "head -c 20 > $f")] {
         let printed = log_in_with(&pinion, &server, &state, script);
         let times = printed.matches("the keyring does not work").count();

@@ -3,8 +3,8 @@
 use pinion_tests::{Pinion, Terminal, call, say};
 use serde_json::{Value, json};
 
-/// A server of protocol 2025-11-25 in shell, which asks `QUESTION` during each call, keeps the answer, and then replies. With
-/// `PAGE`, it refuses the first call for want of a visit to a page.
+/// A server of protocol 2025-11-25 in shell, which asks `QUESTION` during each call, keeps the answer, and then
+/// replies. With `PAGE`, it refuses the first call until the user visits a page.
 const SERVER: &str = r#"
 said() { printf '%s\n' "$1"; }
 while IFS= read -r line; do

@@ -6,7 +6,7 @@ use pinion_tests::{Ended, Pinion, binary, call, guest, has_namespaces, say, wait
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// A home of its own for the server, whose entry is added under the name `own`.
+/// A separate home for the server, whose entry is added under the name `own`.
 fn with_server(pinion: &Pinion, more: &[&str]) {
     pinion.config("[sandbox]\nmode = \"off\"\n");
     let grants = "[plugins.echo.grants]\nfiles = { \".\" = \"read\" }\n";
@@ -26,7 +26,7 @@ fn ok(ended: &Ended) {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
-/// Returns the name under which the model sees a tool.
+/// Returns the name of a tool that the model sees.
 fn offered(tool: &str) -> String {
     format!("own__{tool}")
 }
@@ -55,7 +55,7 @@ fn server_is_tested_listed_and_called() {
         tested["protocol"] == "2026-07-28" && tested["software"].as_str().unwrap().starts_with("pinion "),
         "{tested}"
     );
-    // What a server offers is known from then on.
+    // The offer of a server is known from then on.
     let after: Value = serde_json::from_str(&pinion.run(["mcp", "list", "--json"]).stdout).unwrap();
     assert!(
         after["servers"][0]["tools"].as_array().unwrap().len() == 4
@@ -141,7 +141,7 @@ fn tools_of_a_server_are_listed_with_the_tokens_of_the_context() {
     let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
     let mut terminal = Terminal::start(&command, (120, 60), "");
     terminal.wait_for("› ");
-    // A call waits until the bridge has confirmed what it offers.
+    // A call waits until the bridge has confirmed its offer.
     terminal.keys("go\r");
     terminal.wait_for_then("done", "› ");
     terminal.keys("/mcp tools own\r");
@@ -258,7 +258,7 @@ fn server_runs_in_the_sandbox_without_a_network() {
     assert!(failed.stderr.contains("`probe`"), "{failed:?}");
     assert!(pinion.workspace().join("inside").exists() && !pinion.home().join("outside").exists());
     assert_eq!(std::fs::read_to_string(pinion.workspace().join("interfaces")).unwrap(), "lo");
-    // What a package manager downloads stays in the server's own directory.
+    // Downloads of a package manager stay in the server's own directory.
     let directories = std::fs::read_dir(pinion.home().join("mcp-servers")).unwrap();
     let kept = directories.flatten().any(|directory| directory.path().join("tmp/npm.mark").exists());
     assert!(kept && !std::path::Path::new("/tmp/npm.mark").exists());

@@ -60,12 +60,13 @@ fn realistic_commands_are_decided_as_a_careful_person_would() {
         if verdict.to_string() != expected {
             wrong.push(format!("{command}\n    {verdict} instead of {expected}: {reason}"));
         }
-        // The sandbox changes no denial and allows whatever a person would be asked about only because it confines it.
+        // The sandbox changes no denial. It allows commands that a person would be asked about, but only because it
+        // confines them.
         let (confined, reason) = judged(&command, &workspace, Otherwise::Sandbox);
         if (expected == "deny") != (confined == Verdict::Deny) {
             wrong.push(format!("{command}\n    {confined} in the sandbox: {reason}"));
         }
-        // Only what hides something or destroys commits is a question there.
+        // Only a command that hides something or destroys commits is a question there.
         let may_ask = kind == "hidden" || expected == "deny" || reason.contains("destroy commits");
         if confined == Verdict::Ask && !may_ask {
             wrong.push(format!("{command}\n    a question in the sandbox: {reason}"));
@@ -235,7 +236,7 @@ fn model_does_not_write_what_decides_on_other_programs() {
     }
     let log = pinion.run(["audit", "--denied"]).stdout;
     assert!(log.contains("`.vscode` decides what runs outside of the sandbox"), "{log}");
-    // A rule answers the question, and other files need none.
+    // A rule answers the question, and other files need no question.
     pinion.config("[permissions]\nallow = [\"write:.vscode\"]\n");
     let replies = [write(".vscode/tasks.json"), write("tools/other.sh"), write(".github/x.yml"), say("done")];
     assert_eq!(run(&pinion, &replies, &[]).code, Some(0));

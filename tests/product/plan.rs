@@ -120,7 +120,7 @@ fn json_output_of_a_plan_has_file_and_usage() {
     let result = events.last().unwrap();
     let file = pinion.workspace().join(PLAN);
     assert_eq!((&result["plan"], &result["result"]), (&json!(file.to_str().unwrap()), &json!(read(&file))));
-    // The reminder was a run of its own.
+    // The reminder was a separate run.
     assert_eq!((&result["turns"], &result["usage"]["input"]), (&json!(2), &json!(20)));
     assert_eq!(events.iter().filter(|event| event["type"] == "agent_end").count(), 2);
     let made = &events[events.len() - 2];

@@ -45,7 +45,7 @@ fn processes(_: &Pinion) -> usize {
     0
 }
 
-/// Returns a run that reads a file and starts a program, with a directory of its own for temporary files.
+/// Returns a run that reads a file and starts a program, with a separate directory for temporary files.
 fn working(pinion: &Pinion, temporary: &Path) -> Command {
     let script = pinion.home().join("../script.jsonl");
     let mut command = pinion.command(["-p", "--approve", "all", "--replay", script.to_str().unwrap(), "go"]);
@@ -73,7 +73,7 @@ async fn many_runs_leave_only_their_sessions_behind() {
         let ended = working(&pinion, &temporary).output().unwrap();
         assert!(ended.status.success() && ended.stdout == b"done\n", "{ended:?}");
     };
-    // The second start writes the index of what the first one described.
+    // The second start writes the index of the plugins that the first one described.
     (0..2).for_each(|_| run());
     let (before, _) = left(&pinion);
     (2..runs).for_each(|_| run());

@@ -368,7 +368,7 @@ async fn misspelled_model_is_an_error_that_says_that_ollama_was_asked() {
     assert_eq!(server.lines(), ["GET /api/tags"]);
     let near = named(&server, "clade-opus-5-5").await;
     assert!(near.stderr.contains("did you mean `claude-opus-5-5`"), "{near:?}");
-    // Nobody listens at the port of a server that is gone.
+    // No process listens at the port of a server that is gone.
     let gone = ollama().await;
     let address = gone.url("");
     drop(gone);

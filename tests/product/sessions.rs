@@ -1,4 +1,4 @@
-//! Sessions across several runs of the command, and the parts of the config that select what a run sees.
+//! Sessions across several runs of the command, and the parts of the config that select the content that a run sees.
 
 use crate::product::command::assert_error;
 use crate::product::providers::{Vendor, reply};

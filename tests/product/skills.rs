@@ -1,4 +1,4 @@
-//! Skills: which are found, what the model and the user see of them, and what hostile ones cannot do.
+//! Skills: the ones that are found, the parts that the model and the user see, and the limits of hostile ones.
 
 use bytes::Bytes;
 use pinion_tests::{HttpServer, Pinion, Terminal, answer, call, say};
@@ -170,7 +170,7 @@ fn linked_skill_of_the_user_is_used() {
     assert!(results(&pinion, &[json!({ "name": "linked" })])[0].contains("Linked instructions."));
 }
 
-/// Types each line, and waits for what it shows and the next prompt. Returns what the terminal received, and the session.
+/// Types each line, and waits for its output and the next prompt. Returns the terminal's output, and the session.
 fn converse(pinion: &Pinion, replies: &[Value], steps: &[(&dyn Fn(), &str, &str)]) -> (String, String) {
     let script = pinion.script(replies);
     let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
@@ -211,7 +211,7 @@ fn written_prompts_are_commands() {
     let pinion = Pinion::default();
     let write = |name: &str, text: &str| drop(pinion.write(&format!("../home/prompts/{name}.md"), text));
     write("fix", "---\ndescription: Fix an issue\nargument-hint: <number>\n---\nFix issue $1: $ARGUMENTS");
-    // Neither names that no command may have nor those of others cost the rest.
+    // Names that no command may have and names that others have do not affect the rest.
     ["quit", "skill", "two words", "ü", "", &"x".repeat(65)].iter().for_each(|name| write(name, "Useless."));
     pinion.write(".pinion/prompts/evil.md", "Of an untrusted project.");
     let add = || write("late", "A late prompt.");

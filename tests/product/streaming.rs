@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Far more time than the command takes to write what it has.
+/// Far more time than the command takes to write its output.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A reply with text and a call, and one that ends the run.

@@ -30,7 +30,7 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
-/// Our own crates on which each crate may depend.
+/// Our own crates that each crate may depend on.
 const OURS: &[(&str, &[&str])] = &[
     ("pinion-agent", &["pinion-interaction", "pinion-protocol", "pinion-redact", "pinion-schema"]),
     ("pinion-interaction", &["pinion-protocol"]),
@@ -254,7 +254,7 @@ fn loop_does_no_io() {
 }
 
 /// Requests on behalf of plugins depend on their policy alone. Names are resolved and connections opened in one file,
-/// so that none goes to an address that was not checked.
+/// so that every address is checked.
 #[test]
 fn egress_reads_no_environment_and_connects_in_one_place() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/egress/src");
@@ -319,11 +319,11 @@ const HARMLESS: &[&str] = &[
 const PRINTS_SAFELY: &[(&str, &str)] = &[
     // A literal around neutralized text.
     ("app/src/output/text.rs", "Self(format!(\"\\x1b[{code}m{}\\x1b[0m\", self.0))"),
-    // The line editor shows what the user types; text that plugins add is checked.
+    // The line editor shows the user's input; text that plugins add is checked.
     ("cli/src/run/line_editor.rs", "editor.readline_with_initial("),
     // The output of cargo for the user's own project.
     ("devkit/src/cargo.rs", ".stderr(Stdio::inherit());"),
-    // Compared with what the terminal sends.
+    // Compared with the terminal's input.
     ("tui/src/terminal/decoder.rs", "const PASTE_END: &[u8] = b\"\\x1b[201~\";"),
     // Opened for reading only.
     ("tui/src/terminal/inputs.rs", "File::open(\"/dev/tty\")"),
@@ -513,7 +513,7 @@ fn duplicate_dependencies_have_a_reason() {
         .map(|(name, reason)| (name.to_owned(), reason.to_owned()))
         .collect();
     let metadata = metadata();
-    // Uses only this platform's dependency graph; the list of packages includes those of other platforms.
+    // Uses only this platform's dependency graph; the list of packages includes packages of other platforms.
     let used: BTreeSet<&str> =
         metadata["resolve"]["nodes"].as_array().unwrap().iter().map(|n| text(&n["id"])).collect();
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

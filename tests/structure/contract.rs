@@ -1,4 +1,4 @@
-//! The released contract: what a plugin was built against works in every later host.
+//! The released contract: a plugin that was built against it works in every later host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

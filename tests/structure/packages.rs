@@ -1,4 +1,4 @@
-//! The packages with the helpers for JavaScript and Python are complete, and their types are those of the contract.
+//! The packages with the helpers for JavaScript and Python are complete, and their types match the contract.
 
 use crate::plugins::authors::{self, author, copy, is_there, path, root};
 use crate::plugins::guide::{lines_of_world, snippet};
@@ -44,7 +44,7 @@ fn package_for_javascript_has_what_it_exports_and_the_contract() {
     let pinion = checkout();
     let directory = pinion.workspace().join("plugin-sdk/js");
     let packed = run("npm", &["pack", "--dry-run", "--json"], &directory);
-    // After what the scripts print.
+    // After the output of the scripts.
     let report = packed.stdout.find("[\n").map(|at| &packed.stdout[at..]).unwrap_or_default();
     let report: Value = serde_json::from_str(report).unwrap_or_else(|_| panic!("{packed:?}"));
     let report = &report[0];
@@ -161,7 +161,7 @@ async fn tools_change(pinion: &Pinion) -> Sandbox {
     sandbox
 }
 
-/// With a dependency from npm beside it. A reload keeps the tools.
+/// With a dependency from npm along with it. A reload keeps the tools.
 #[tokio::test(flavor = "multi_thread")]
 async fn installed_package_for_javascript_builds_a_plugin_whose_tools_change() {
     let code = snippet("lists.js");

@@ -154,7 +154,7 @@ fn tests_that_enforce_the_invariants_exist() {
     };
     let names: BTreeSet<String> = code_spans(&text).into_iter().filter(is_test).collect();
     assert!(names.len() > 150, "{} names", names.len());
-    // A macro makes some of them from a list, in which a comma follows.
+    // A macro makes some of them from a list, where a comma follows.
     let is_there = |name: &String| [format!("fn {name}("), format!(" {name}, ")].iter().any(|text| code.contains(text));
     let missing: Vec<&String> = names.iter().filter(|name| !is_there(name)).collect();
     assert!(missing.is_empty(), "no such test: {missing:#?}");

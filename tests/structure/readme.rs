@@ -1,5 +1,5 @@
-//! The README and the pages for users: each command is run by a test or by the test script, each config block is valid, and
-//! outputs and tables are those of the program.
+//! The README and the pages for users: each command is run by a test or by the test script, each config block is valid,
+//! and outputs and tables match the program's.
 
 use pinion_plugin_runtime::GrantTable;
 use pinion_tests::{Document, Pinion, blocks, document, pages, shell_blocks};
@@ -58,7 +58,8 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion -m ", Nothing("it needs a key")),
 ];
 
-/// Returns the documents whose commands this module checks. `guide_commands.rs` runs those of the guide for authors.
+/// Returns the documents whose commands this module checks. `guide_commands.rs` runs the commands of the guide for
+/// authors.
 fn documents() -> Vec<Document> {
     let mut documents =
         ["README.md", "CONTRIBUTING.md", "tests/README.md"].map(document).into_iter().collect::<Vec<_>>();
@@ -117,7 +118,7 @@ fn command_line_of_a_shell_is_split_into_arguments() {
     assert_eq!(arguments("git clone https://example.com/pinion"), None);
 }
 
-/// `--help` at the end runs nothing, but what precedes it must be known.
+/// `--help` at the end runs nothing, but the options before it must be known.
 #[test]
 fn every_readme_command_has_only_known_options() {
     let pinion = Pinion::default();
@@ -167,7 +168,7 @@ fn readme_lists_every_capability() {
     assert!(names.len() > 10 && rows == names, "rows: {rows:?}\ncapabilities: {names:?}");
 }
 
-/// Separates the numbers of a line from the rest, in which each is `#`, and in which nouns do not depend on them.
+/// Separates the numbers of a line from the rest. In the rest, each number is `#`, and nouns do not depend on them.
 fn figures(line: &str) -> (String, Vec<f64>) {
     let (mut shape, mut numbers) = (String::new(), Vec::new());
     let is_of_number = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
@@ -178,7 +179,7 @@ fn figures(line: &str) -> (String, Vec<f64>) {
         let (number, after) = from.split_at(from.find(|c| !is_of_number(c)).unwrap_or(from.len()));
         shape.push_str(before);
         shape.push('#');
-        // A version such as 0.2.0 is no number.
+        // A version such as 0.2.0 is not a number.
         numbers.push(number.replace(',', "").parse().unwrap_or_default());
         rest = after;
     }

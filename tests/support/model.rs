@@ -29,7 +29,7 @@ pub struct Thinker<F> {
 }
 
 impl<F: Fn(&Request) -> Say + Send + Sync> Thinker<F> {
-    /// Creates a model that replies with what `think` returns.
+    /// Creates a model that replies with the result of `think`.
     pub fn new(think: F) -> Arc<Self> {
         Arc::new(Self { think, offered: Mutex::default(), calls: AtomicUsize::new(0) })
     }

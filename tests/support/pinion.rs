@@ -44,7 +44,7 @@ impl Default for Pinion {
     }
 }
 
-/// The cache of a home in which the command compiled built-in plugins.
+/// The cache of a home where the command compiled built-in plugins.
 static COMPILED: OnceLock<PathBuf> = OnceLock::new();
 
 /// Compiles the plugins that most runs call, unless an earlier run of the tests did.
@@ -93,7 +93,7 @@ impl Pinion {
         pinion
     }
 
-    /// Returns the directory that replaces those of config and data, and that of the cache unless it is shared.
+    /// Returns the directory that replaces the directories of config and data, and of the cache unless it is shared.
     pub fn home(&self) -> PathBuf {
         self.directory.path().canonicalize().unwrap().join(if self.shared_cache.is_some() { "pinion" } else { "home" })
     }
@@ -216,7 +216,7 @@ fn ended(output: Output) -> Ended {
     }
 }
 
-/// Returns the path of the command: `$PINION_BIN`, or the binary beside the tests, which are in `deps`.
+/// Returns the path of the command: `$PINION_BIN`, or the binary in the directory above the tests, which are in `deps`.
 pub fn binary() -> PathBuf {
     let binary = std::env::var_os("PINION_BIN").map_or_else(
         || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("pinion"),

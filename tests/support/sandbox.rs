@@ -123,7 +123,7 @@ impl Sandbox {
         }
     }
 
-    /// Calls a tool for a session, or for none if its id is empty, and returns its text.
+    /// Calls a tool for a session, or without one if its id is empty, and returns its text.
     pub async fn text_in(&self, session: &str, tool: &str, arguments: Value) -> String {
         let call = self.invocation(tool, arguments, CancellationToken::new());
         let call = ToolInvocation { session_id: session.into(), ..call };
@@ -145,7 +145,7 @@ impl Sandbox {
         (reply.result, reply.ledger.unwrap_or_default())
     }
 
-    /// Returns the current definition of a tool, or that of an unknown tool if no plugin has it.
+    /// Returns the current definition of a tool, or the definition of an unknown tool if no plugin has it.
     pub fn tool(&self, name: &str) -> Arc<ToolDefinition> {
         let offered = self.runtime.definitions().into_iter().find(|tool| tool.name == name);
         offered.unwrap_or_else(|| {
@@ -242,7 +242,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Gives the plugins a network instead of that of this machine.
+    /// Gives the plugins a network instead of this machine's network.
     #[must_use]
     pub fn network(mut self, network: &Arc<TestNetwork>) -> Self {
         self.network = Some(network.clone());
@@ -355,7 +355,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Loads plugins without asking them what they offer while they run.
+    /// Loads plugins without asking for their offers while they run.
     #[must_use]
     pub fn only_look(mut self) -> Self {
         self.only_looks = true;

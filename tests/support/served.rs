@@ -1,4 +1,4 @@
-//! A check that the host serves others, whatever a hostile plugin did.
+//! A check that the host serves others, after any act of a hostile plugin.
 
 use crate::progress::Progress;
 use pinion_agent::ToolExecutor as _;
@@ -20,7 +20,7 @@ impl Drop for Watch {
     }
 }
 
-/// Checks that the plugin `echo`, which needs no grant for this, is served, whatever another one did before.
+/// Checks that the plugin `echo`, which needs no grant for this, is served, after any act of another one.
 ///
 /// # Panics
 /// It is not served.

@@ -128,7 +128,7 @@ impl Terminal {
         self.pace.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// Types keys while nobody reads what the command writes, so that its writes block before long. Returns the time until
+    /// Types keys while the command's output is not read, so that its writes block before long. Returns the time until
     /// the command has ended.
     pub fn time_to_end_while_stalled(&mut self, keys: &[&str]) -> Duration {
         let stalled = self.reading.clone();

@@ -1,4 +1,4 @@
-//! A terminal that interprets what it gets, resizes, pastes and suspends: tmux, alone or with GNU screen or Zellij in it.
+//! A terminal that interprets its input, resizes, pastes and suspends: tmux, alone or with GNU screen or Zellij in it.
 
 use crate::wait::wait_until;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use std::process::Command;
 /// Name of the session of GNU screen or Zellij.
 const SESSION: &str = "pinion";
 
-/// A command in a tmux of its own.
+/// A command in a separate tmux.
 pub struct Tmux {
     directory: tempfile::TempDir,
 }
@@ -36,7 +36,7 @@ impl Tmux {
         }
         let tmux = Self { directory: tempfile::tempdir().unwrap() };
         let config = tmux.directory.path().join("screenrc");
-        // Its own key must be none that the tests press.
+        // Its own key must be one that the tests do not press.
         std::fs::write(&config, "startup_message off\naltscreen on\ndefscrollback 5000\nescape ^]]\n").unwrap();
         let mut screen = Command::new("env");
         screen.args(["-u", "TMUX", "-u", "STY", "LANG=C.UTF-8", "screen", "-S", SESSION, "-U", "-c"]).arg(config);
@@ -62,7 +62,7 @@ impl Tmux {
         let cwd = quoted(command.get_current_dir().unwrap().as_os_str());
         let pane = format!("pane command={program} borderless=true {{\nargs {}\ncwd {cwd}\n}}", arguments.join(" "));
         std::fs::write(directory.join("only.kdl"), format!("layout {{\n{pane}\n}}\n")).unwrap();
-        // Its own keys and bars would take those of the command.
+        // Its own keys and bars would replace the command's.
         let config = format!(
             "keybinds clear-defaults=true {{}}\npane_frames false\nmouse_mode false\nsession_serialization false\n\
              show_startup_tips false\nshow_release_notes false\nlayout_dir {}\ndefault_layout \"only\"\n",
@@ -93,7 +93,7 @@ impl Tmux {
         Some(self)
     }
 
-    /// Returns the directory of the sockets of GNU screen, which nobody else may enter.
+    /// Returns the directory of the sockets of GNU screen, which only the user may enter.
     fn screen_directory(&self) -> PathBuf {
         let directory = self.directory.path().join("screen");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
@@ -121,7 +121,7 @@ impl Tmux {
         command
     }
 
-    /// Returns the rows of Zellij's scrollback and of its screen, in which wrapped rows are joined.
+    /// Returns the rows of Zellij's scrollback and of its screen, with wrapped rows joined.
     pub fn scrollback_of_zellij(&self) -> Vec<String> {
         let dump = ["--session", SESSION, "action", "dump-screen", "--full"];
         let text = RefCell::new(String::new());
@@ -178,7 +178,7 @@ impl Tmux {
         self.capture(&[])
     }
 
-    /// Returns the rows of the scrollback and of the screen, in which wrapped rows are joined.
+    /// Returns the rows of the scrollback and of the screen, with wrapped rows joined.
     pub fn scrollback(&self) -> Vec<String> {
         self.capture(&["-J", "-S", "-"])
     }

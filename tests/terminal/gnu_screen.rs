@@ -1,4 +1,4 @@
-//! The UI in GNU screen, which has a scrollback, keys and an alternate screen of its own, and cuts off rows.
+//! The UI in GNU screen, which has its own scrollback, keys and alternate screen, and cuts off rows.
 
 use crate::terminal::tmux::{SIZE, STATUS, WORDS, change_sizes, conversation, edit_with_every_key, paragraphs};
 use pinion_tests::{Pinion, Tmux, say};

@@ -8,7 +8,7 @@ use std::process::Command;
 const SIZE: (u16, u16) = (80, 24);
 const ALTERNATE: &str = "\x1b[?1049h";
 const LEFT_ALTERNATE: &str = "\x1b[?1049l";
-/// The end of what restores the terminal.
+/// The end of the sequences that restore the terminal.
 const LEFT: &str = "\x1b[?2004l";
 /// Words of the status line.
 const STATUS: &str = "replay/script";
@@ -64,7 +64,7 @@ fn call_is_allowed_by_a_key_and_everything_stays_in_the_scrollback() {
     assert!(!shown.contains(STATUS) && !shown.contains("─") && !shown.contains("[y] yes"), "{shown}");
 }
 
-/// Returns what a terminal shows, with its scrollback.
+/// Returns the content of a terminal, with its scrollback.
 fn on_terminal(bytes: &str) -> String {
     let mut terminal = vt100::Parser::new(1_000.try_into().unwrap(), SIZE.0.try_into().unwrap(), 0);
     terminal.process(bytes.as_bytes());
@@ -98,7 +98,7 @@ fn terminal_is_restored_below_the_conversation_after_a_signal() {
     assert!(terminal.is_restored());
     let (status, seen) = terminal.end();
     assert!(status == Some(143) && !seen.contains(LEFT_ALTERNATE), "{seen}");
-    // What the shell prints next does not overwrite the status line.
+    // The shell's next output does not overwrite the status line.
     let shown = on_terminal(&format!("{seen}$ next"));
     let rows: Vec<&str> = shown.lines().filter(|row| !row.is_empty()).collect();
     assert!(rows[rows.len() - 2].contains(STATUS) && rows[rows.len() - 1] == "$ next", "{shown}");

@@ -75,7 +75,7 @@ fn first_conversation_asks_for_a_key_and_a_model() {
     assert_private(&pinion, "box");
 }
 
-/// Checks that the key of a provider is in `auth.toml`, in no other file, and readable for the user alone.
+/// Checks that the key of a provider is only in `auth.toml`, and readable for the user alone.
 fn assert_private(pinion: &Pinion, provider: &str) {
     let text = std::fs::read_to_string(auth_file(pinion)).unwrap();
     assert_eq!(text, format!("[{provider}]\nkey = \"{KEY}\"\n"));

@@ -1,4 +1,5 @@
-//! Input in the full-screen UI: what takes effect in the middle of a run, lists of sessions, and the external editor.
+//! Input in the full-screen UI: commands that take effect in the middle of a run, lists of sessions, and the external
+//! editor.
 
 use pinion_tests::{Pinion, Terminal, say, wait_until};
 use serde_json::{Value, json};
@@ -149,7 +150,7 @@ fn session_of_another_directory_is_continued_in_a_copy() {
     assert_eq!(pinion.run(["-C", other.to_str().unwrap(), "-p", replay[0], replay[1], "begun there"]).code, Some(0));
     let mut terminal = Terminal::start(&pinion.default_command(replay), SIZE, "");
     terminal.wait_for("lists commands");
-    // There is none here, so those of all directories are listed.
+    // There is no session here, so the sessions of all directories are listed.
     terminal.keys("\x1bs");
     terminal.wait_for("sessions of all directories 1 of 1");
     terminal.keys("\x1bc");

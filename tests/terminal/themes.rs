@@ -43,7 +43,7 @@ fn background_is_asked_for_again_when_the_user_returns() {
     terminal.wait_for("finished");
     // A terminal that does not answer is asked once.
     terminal.keys(&format!("\x1b[I{BLACK}"));
-    // Somebody who comes back at once has changed nothing.
+    // A user who comes back at once has changed nothing.
     terminal.keys("\x1b[O\x1b[Iseen");
     terminal.wait_for("seen");
     terminal.keys("\x15\x1b[I");

@@ -106,7 +106,7 @@ const EDITING: &[(&str, &str)] = &[
     ("C-w C-_ M-/ X", "one two X"),
 ];
 
-/// Keys that open or scroll something, with what the screen shows then, and the keys that close it again.
+/// Keys that open or scroll something, with the text that the screen shows then, and the keys that close it again.
 const OPENING: &[(&str, &str, &str)] = &[
     ("C-p", "List commands", "Escape"),
     ("C-r", "❯ second prompt", "Escape"),
@@ -188,7 +188,7 @@ fn new_lines_are_typed_in_three_ways() {
     tmux.types("two");
     tmux.press("C-j");
     tmux.types("three\\");
-    // What arrives together is a paste.
+    // Keys that arrive together are a paste.
     tmux.wait_for("the backslash is there", |rows| rows.iter().any(|row| row == "  three\\"));
     tmux.press("Enter");
     tmux.wait_for("the backslash is gone", |rows| rows.iter().any(|row| row == "  three"));

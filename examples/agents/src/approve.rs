@@ -24,7 +24,7 @@ impl Approver for AskUser {
         Box::pin(async move {
             let can = question.tool.authority.words().join(", ");
             let notes: String = question.notes.iter().map(|note| format!("\n  {note}")).collect();
-            // Shows all arguments: a user cannot approve what is hidden.
+            // Shows all arguments: a user cannot approve hidden arguments.
             let asked = format!("? {} ({can}) {:#}{notes}\n  y/n ", question.tool.name, question.call.arguments);
             let answer = match print(&asked) {
                 Ok(()) => self.lines.lock().await.recv().await,

@@ -42,7 +42,7 @@ pub fn exit(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is no other place to report it.
+            // There is no better place to report it.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
@@ -81,7 +81,7 @@ pub async fn run_shown(agent: &Agent, prompt: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Passes each event to `show`, including those of sub-agents, until the stream ends.
+/// Passes each event to `show`, including events of sub-agents, until the stream ends.
 ///
 /// # Errors
 /// The first error of `show`.
@@ -104,12 +104,12 @@ fn is_text(message: &Message) -> bool {
     matches!(message, Message::Assistant(reply) if !reply.text().is_empty())
 }
 
-/// Formats an event as one line; most have none.
+/// Formats an event as one line; most have no line.
 pub fn line(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::AgentStart { trigger: TurnTrigger::SubAgent, .. } => "+ a sub-agent begins".to_owned(),
         EventKind::ToolExecutionStart { tool, arguments, .. } => short(&format!("→ {tool} {arguments}")),
-        // Calls that were denied or skipped have a result too, but no events of their own.
+        // Calls that were denied or skipped have a result too, but no separate events.
         EventKind::MessageEnd { message } => {
             let Message::ToolResult(result) = &**message else { return None };
             let text: String = result.content.iter().filter_map(Content::as_text).collect();

@@ -81,7 +81,7 @@ fn history(messages: usize) -> Context {
     Context { messages: (0..messages).map(message).collect(), ..Context::new("You are a bench.", "s") }
 }
 
-/// A run of two turns, one of them with a tool call; divided by two, what a turn costs.
+/// A run of two turns, one of them with a tool call; divided by two, the cost of a turn.
 fn two_turns(c: &mut Criterion) {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let config = config();

@@ -115,13 +115,13 @@ impl Agent {
         }
     }
 
-    /// Returns the services for a slash command. Cancelling `token` ends what the command waits for.
+    /// Returns the services for a slash command. Cancelling `token` ends the calls that the command waits for.
     pub fn services_for_command(&self, token: &CancellationToken) -> Services {
         for_command(self.config(), token.clone())
     }
 
-    /// Watches all runs from now on, through a channel for `capacity` events. It must be read or dropped. The stream ends
-    /// when the agent was dropped; that of [`Self::stream`] ends with its run.
+    /// Watches all runs from now on, through a channel for `capacity` events. It must be read or dropped. The stream
+    /// ends when the agent was dropped; the stream of [`Self::stream`] ends with its run.
     pub fn subscribe(&self, capacity: usize) -> EventReceiver {
         self.events.subscribe(capacity)
     }
@@ -164,7 +164,7 @@ impl Agent {
     /// ends.
     ///
     /// # Errors
-    /// Fails if the agent is running, if the thread belongs to a runtime, or if none can be created.
+    /// Fails if the agent is running, if the thread belongs to a runtime, or if a runtime cannot be created.
     pub fn run_blocking(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
         block_on(self.run(prompts))?
     }
@@ -220,7 +220,7 @@ impl Agent {
     /// so that no hook of that run may wait for it.
     ///
     /// # Errors
-    /// Never fails today. The type is that of the other ways to start a run.
+    /// Never fails today; the type matches the other ways to start a run.
     pub async fn send(&self, message: Message) -> Result<Option<Outcome>, AgentError> {
         {
             // Locked, so that the run looks for messages after this one.
@@ -240,7 +240,7 @@ impl Agent {
         drop(self.context.lock().await);
     }
 
-    /// Returns the state of the agent, from which it can continue later or elsewhere, as a rerun or a branch.
+    /// Returns the state of the agent, to continue later or elsewhere, as a rerun or a branch.
     ///
     /// # Errors
     /// Fails if the agent is running.
@@ -329,14 +329,14 @@ impl Agent {
         change(&mut lock(&self.config));
     }
 
-    /// Starts another conversation. Aborts a run that is under way and waits for its end, so that its results stay in the
-    /// conversation before; no hook or tool of that run may wait for it. Empties the queues, keeps the totals, and forgets
-    /// what was approved for the previous session. The agent keeps its id.
+    /// Starts another conversation. Aborts a run that is under way and waits for its end, so that its results stay in
+    /// the conversation before; no hook or tool of that run may wait for it. Empties the queues, keeps the totals, and
+    /// forgets the approvals for the previous session. The agent keeps its id.
     pub async fn reset(&self, conversation: Context) {
         let aborts = self.running.abort_all();
         let mut context = self.context.lock().await;
         drop(aborts);
-        // A system prompt that was set is that of the conversation before.
+        // A system prompt that was set belongs to the previous conversation.
         self.live.state().prompt_or(&context.system_prompt);
         *context = Context { agent_id: context.agent_id.clone(), ..conversation };
         let config = self.config();
@@ -471,16 +471,16 @@ impl Agent {
         *lock(&self.spent) = totals;
     }
 
-    /// Adds requests that were made beside its runs, and their spend, to the totals.
+    /// Adds requests that were made outside its runs, and their spend, to the totals.
     pub fn add(&self, requests: u64, spend: Spend) {
         lock(&self.spent).add(requests, spend);
     }
 }
 
-/// Drives work of an agent on a runtime of its own, and blocks the calling thread until it ends.
+/// Drives work of an agent on a separate runtime, and blocks the calling thread until it ends.
 ///
 /// # Errors
-/// Fails if the thread belongs to a runtime, or if none can be created.
+/// Fails if the thread belongs to a runtime, or if a runtime cannot be created.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, AgentError> {
     if tokio::runtime::Handle::try_current().is_ok() {
         return Err(AgentError::InRuntime);

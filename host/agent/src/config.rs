@@ -39,7 +39,8 @@ pub struct LoopConfig {
     pub policy: Policy,
     /// Messages that come in while a run is under way.
     pub inbox: Inbox,
-    /// Tokens and money, shared with the runs that count against the same limits; each run makes its own when none.
+    /// Tokens and money, shared with the runs that count against the same limits; each run makes a separate budget when
+    /// `None`.
     pub budget: Option<Arc<Budget>>,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
@@ -62,21 +63,21 @@ pub struct Ports {
     pub retry: Arc<dyn RetryPolicy>,
     /// Estimates tokens.
     pub counter: Arc<dyn TokenCounter>,
-    /// Decides what replaces a long history; the built-in way when none.
+    /// Decides how to replace a long history; the built-in way when `None`.
     pub compaction: Option<Arc<dyn CompactionStrategy>>,
-    /// The model that writes summaries; the model of the conversation when none, or when this one fails.
+    /// The model that writes summaries; the model of the conversation when `None`, or when this one fails.
     pub summarizer: Option<FoundModel>,
     /// The application's own code, called as the loop works.
     pub hooks: Vec<Arc<dyn Hooks>>,
     /// The hooks of plugins, which can only restrict.
     pub plugin_hooks: Option<Arc<dyn PluginHooks>>,
-    /// Filters of what the user says, before it is sent.
+    /// Filters of the user's messages, before they are sent.
     pub filters: Vec<Arc<dyn InputFilter>>,
-    /// Asks models for tools; none where they may not.
+    /// Asks models for tools; `None` where tools may not ask.
     pub completer: Option<Arc<dyn Completer>>,
-    /// Resolves the models that tools name; none leaves them the model of the run.
+    /// Resolves the models that tools name; `None` leaves them the model of the run.
     pub models: Option<Arc<dyn ModelSource>>,
-    /// Lets tools start other runs; none where they may not.
+    /// Lets tools start other runs; `None` where they may not.
     pub spawner: Option<Arc<dyn Spawner>>,
     /// Secrets that no message may hold.
     pub secrets: Secrets,
@@ -93,7 +94,7 @@ pub struct Policy {
     pub tool_choice: ToolChoice,
     /// Concurrency of the calls of one message.
     pub strategy: Strategy,
-    /// Bounds on what the model gets of a tool's output.
+    /// Bounds on the part of a tool's output that the model gets.
     pub output: OutputBounds,
     /// Limits of one run.
     pub limits: RunLimits,
@@ -103,7 +104,7 @@ pub struct Policy {
     pub compaction: CompactionPolicy,
     /// The most that the tools of a parallel branch may do, as all branches work in the same directory.
     pub branch_authority: Authority,
-    /// The middle of the ids of runs; provider, model and thinking when none.
+    /// The middle of the ids of runs; provider, model and thinking when `None`.
     pub config_id: Option<String>,
 }
 
@@ -117,8 +118,8 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Removes and returns the next messages, those that steer first; `None` if there are none. The run ends then,
-    /// which its state says before another message can come.
+    /// Removes and returns the next messages, those that steer first; `None` if the queues are empty. The run ends
+    /// then, and its state says so before another message can come.
     pub(crate) fn next(&self, run: Option<MutexGuard<'_, State>>) -> Option<Vec<Message>> {
         let queue = if self.steering.is_empty() { &self.follow_up } else { &self.steering };
         Some(queue.take()).filter(|messages| !messages.is_empty()).or_else(|| {
@@ -131,7 +132,7 @@ impl Inbox {
 /// The relation of a run to the run that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildKind {
-    /// Works on a task of its own, with a conversation of its own.
+    /// Works on a separate task, with a separate conversation.
     Task,
     /// Continues the parent's conversation alongside other branches.
     Branch,
@@ -196,7 +197,7 @@ impl LoopConfig {
         self
     }
 
-    /// Returns the config that a child inherits: the one place that decides what it does not.
+    /// Returns the config that a child inherits: the one place that decides which settings it does not inherit.
     ///
     /// No child shares the inbox: messages of the user are for the run that the user sees. A task is given by another run,
     /// not by the user, so that the user's filters and the demand for a tool are not its own either, and it starts

@@ -21,7 +21,7 @@ pub struct Context {
     pub runs: RunNumbers,
     /// Id of the parent run: the previous run, or the run whose tool started this one.
     pub parent_run_id: Option<Arc<str>>,
-    /// Id of the parent run's tool call for which this run works.
+    /// Id of the parent run's tool call that this run works for.
     pub call_id: Option<Arc<str>>,
     /// Relation to the parent run; `None` for a run with a prompt.
     pub continuation: Option<Continuation>,

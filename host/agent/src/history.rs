@@ -1,4 +1,4 @@
-//! The part of a history that a run added, and the size of what every request contains besides it.
+//! The part of a history that a run added, and the size of the rest of every request.
 
 use crate::compaction::Compaction;
 use crate::config::LoopConfig;
@@ -31,7 +31,7 @@ pub(crate) fn track(tracker: &mut ContextTracker, context: &Context, config: &Lo
     }
 }
 
-/// Estimates the next request of a conversation in which no run is under way.
+/// Estimates the next request of a conversation without a run under way.
 pub(crate) fn estimate(context: &Context, config: &LoopConfig) -> ContextEstimate {
     let mut tracker = ContextTracker::new(config.ports.counter.clone());
     track(&mut tracker, context, config);
@@ -52,7 +52,7 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    /// Drops what a compaction dropped of a history of `before` messages that is now `history`.
+    /// Drops the messages that a compaction dropped from a history of `before` messages that is now `history`.
     pub(crate) fn compacted(&mut self, history: &[Arc<Message>], before: usize, compaction: &Compaction) {
         let (first, at_end) = (compaction.first, self.messages.len() - self.first);
         let tail = (before - compaction.dropped - first).min(at_end);

@@ -1,10 +1,10 @@
 //! The agent loop of Pinion.
 //!
-//! No I/O of its own: it names no wasmtime, no HTTP, no terminal, no environment variable and no home directory. It
+//! It does no I/O: it names no wasmtime, no HTTP, no terminal, no environment variable and no home directory. It
 //! declares its needs as traits ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`]) that others implement.
 //!
 //! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] adds a
-//! conversation of its own, for applications. A complete agent with a tool, here with a scripted model:
+//! conversation, for applications. A complete agent with a tool, here with a scripted model:
 //!
 //! ```
 //! use pinion_agent::{Agent, Authority, Context, FunctionTool, FunctionTools, LoopConfig, Message, Model};
@@ -39,9 +39,9 @@
 //! }
 //! ```
 //!
-//! The names that most applications need are here; the others are in modules by topic, most of which `pinion-protocol`
-//! defines: [`provider`] and [`tool`] for implementations of these ports, [`config`] for settings, [`hooks`] for code that
-//! the loop calls, [`channel`] for watchers.
+//! The names that most applications need are here; the others are in modules by topic, mostly defined by
+//! `pinion-protocol`: [`provider`] and [`tool`] for implementations of these ports, [`config`] for settings, [`hooks`]
+//! for code that the loop calls, [`channel`] for watchers.
 //!
 //! The crates whose types appear in signatures are re-exported: [`futures_util`], [`jiff`], [`secrecy`], [`serde_json`]
 //! and [`tokio_util`].
@@ -108,7 +108,7 @@ use flat::*;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Returns the spawner that the tests of this crate use: none.
+/// Returns `None`: the tests of this crate use no spawner.
 #[cfg(test)]
 fn test_spawner(_: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {
     None

@@ -2,7 +2,7 @@
 //!
 //! A run processes one prompt: it asks the model, runs the tools that the model calls, returns the results and asks
 //! again, until the model makes no more calls and the queues are empty. [`run`] is a plain function of a context, a
-//! config, watchers and a token; it has no state of its own. Its phases:
+//! config, watchers and a token; it keeps no state. Its phases:
 //!
 //! 1. `begin`: filters and hooks of plugins check the prompts.
 //! 2. `turn`, repeatedly: messages, [`crate::compaction`], a reply ([`crate::turn`]), its calls ([`crate::tools::dispatch`]).
@@ -98,9 +98,9 @@ struct Run<'a> {
     open: Option<OpenTurn>,
     tracker: ContextTracker,
     repetition: Repetition,
-    /// The runs that the tools of this run start; none when they may start nothing.
+    /// The runs that the tools of this run start; `None` when they may start nothing.
     children: Option<Arc<dyn Children>>,
-    /// The run, as its calls use it; none before it begins.
+    /// The run, as its calls use it; `None` before it begins.
     access: Option<Arc<RunAccess>>,
 }
 
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         usage
     }
 
-    /// Ends what a panic left open: gives each call without a result one, and ends the turn.
+    /// Completes a turn that a panic interrupted: gives each call without a result one, and ends the turn.
     async fn recover(&mut self, panicked: &Panicked) -> RunEnd {
         tracing::error!(%panicked, "the run ends");
         for message in cancelled_results(&self.context.messages) {

@@ -111,7 +111,7 @@ pub(crate) enum Act {
     Update(&'static str),
     /// Reports this often, and answers.
     Report(usize),
-    /// Starts a sub-agent with no more authority than that, and answers with what it says.
+    /// Starts a sub-agent with no more authority than that, and answers with its answer.
     Delegate(Assignment, Authority),
     /// Starts a sub-agent, and ends without waiting for it.
     Forget(Assignment),
@@ -242,7 +242,7 @@ impl SessionStore for Store {
     }
 }
 
-/// Answers every question the same way, and remembers what was asked.
+/// Answers every question the same way, and remembers the questions.
 pub(crate) struct Answers {
     pub(crate) decision: Decision,
     pub(crate) asked: Mutex<Vec<String>>,
@@ -369,7 +369,7 @@ impl Harness {
         std::iter::from_fn(|| self.seen.try_recv()).collect()
     }
 
-    /// The names of the events so far, without those of messages.
+    /// The names of the events so far, without events of messages.
     pub(crate) fn event_names(&mut self) -> Vec<String> {
         let names = self
             .events()
@@ -409,7 +409,7 @@ pub(crate) fn letters(message: &Message) -> String {
     }
 }
 
-/// Each call of the messages has one result, before the next message that is none, in the order of the calls.
+/// Each call of the messages has one result, before the next message that is not a result, in the order of the calls.
 pub(crate) fn assert_paired(messages: &[Arc<Message>]) {
     let mut open: VecDeque<String> = VecDeque::new();
     for message in messages {

@@ -87,7 +87,7 @@ impl RunningAgent<'_> {
         &self.ready.agent
     }
 
-    /// Returns what the user should know before the first prompt, such as content of the project that is not trusted.
+    /// Returns the notices for the user before the first prompt, such as content of the project that is not trusted.
     pub fn notices(&self) -> Vec<String> {
         self.ready.notices(self.base)
     }

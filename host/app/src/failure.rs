@@ -58,7 +58,7 @@ pub struct Failure {
     hint: Option<String>,
 }
 
-/// The result of what may fail in this crate.
+/// The result of a function of this crate that may fail.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {

@@ -1,13 +1,12 @@
 //! Pinion as a library: everything between the command line and the agent.
 //!
-//! [`config`] decides what is in effect and [`trust`] what a project may set; [`plugins`] loads plugins with their grants,
-//! [`process`] confines the programs that they start, [`mcp`] connects servers, and [`model`] chooses models and finds their
-//! keys. [`base::Base`] is what they share, and [`run`] puts an agent together from it.
-//!
+//! [`config`] decides which settings are in effect and [`trust`] which ones a project may make; [`plugins`] loads plugins
+//! with their grants, [`process`] confines the programs that they start, [`mcp`] connects servers, and [`model`] chooses
+//! models and finds their keys. They share [`base::Base`], and [`run`] puts an agent together from it.
 //! [`application::App`] starts a complete agent in a few lines.
 //!
-//! This crate prints nothing and parses no command line: options are [`options::RunOptions`], and what the user has to see
-//! goes to a [`screen::Screen`].
+//! This crate prints nothing and parses no command line: options are [`options::RunOptions`], and everything for the user
+//! to see goes to a [`screen::Screen`].
 
 pub mod application;
 pub mod approve;

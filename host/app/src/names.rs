@@ -7,8 +7,8 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     near.filter(|(edits, name)| *edits <= max_edits(name)).min().map(|(_, name)| name)
 }
 
-/// Returns the number of edits up to which a word was probably meant to be `name`. Two edits turn a short name into other
-/// words, as `help` into `hello`.
+/// Returns the maximum number of edits between `name` and a word that was probably meant to be it. Two edits turn a
+/// short name into other words, as `help` into `hello`.
 const fn max_edits(name: &str) -> usize {
     match name.len() {
         0 | 1 => 0,

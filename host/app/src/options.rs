@@ -25,7 +25,7 @@ pub struct RunOptions {
     pub thinking: Option<ThinkingLevel>,
     /// File to which requests and responses are recorded, without keys.
     pub record: Option<PathBuf>,
-    /// A recording or a script whose responses replace those of a provider.
+    /// A recording or a script whose responses replace a provider's.
     pub replay: Option<PathBuf>,
 
     /// Continue the last session of the workspace.
@@ -39,7 +39,7 @@ pub struct RunOptions {
     /// Do not save the session.
     pub no_session: bool,
 
-    /// Plugins to load besides those of the config, with the grants that they have in the config.
+    /// Plugins to load in addition to the config's, with the grants that they have in the config.
     pub plugins: Vec<PathBuf>,
     /// Load only built-in plugins and those in [`Self::plugins`].
     pub no_plugins: bool,
@@ -54,7 +54,7 @@ pub struct RunOptions {
 
     /// Sandbox of programs.
     pub sandbox: Option<SandboxMode>,
-    /// Hosts that programs may reach, besides those of the config.
+    /// Hosts that programs may reach, in addition to the config's.
     pub net: Vec<HostRule>,
     /// Run programs without a sandbox.
     pub no_sandbox: bool,

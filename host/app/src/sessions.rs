@@ -11,8 +11,8 @@ pub fn short_id(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }
 
-/// Deletes a session and those of its sub-agents, with the long output of its programs and the values of plugins. Returns its
-/// name for people.
+/// Deletes a session and its sub-agents' sessions, with the long output of its programs and the values of plugins.
+/// Returns its name for people.
 ///
 /// # Errors
 /// A process has the session, or the system refuses.

@@ -1,7 +1,7 @@
 //! Work of several processes in one directory at the same time.
 //!
-//! What changes while two of them work may be the work of either. So each one notes when its work begins and ends, with the
-//! snapshots that it takes then, and learns at its end in which times others worked, too. Nothing is noted while nobody
+//! A change made while two of them work may come from either. So each one notes when its work begins and ends, with the
+//! snapshots that it takes then, and learns at its end when others worked, too. Nothing is noted while no process
 //! works. A process that was killed no longer locks its file, and its work ends with the next snapshot of another.
 
 use crate::error::Error;
@@ -20,7 +20,7 @@ use std::sync::PoisonError;
 /// Maximum number of notes. Beyond it, pauses of a worker are forgotten, so that it seems to work in them.
 const MAX_NOTES: usize = 1_000;
 
-/// A time in which others worked as well: the snapshots at its begin and at its end.
+/// A time when others worked as well: the snapshots at its begin and at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap {
     /// The state of the directory before it.
@@ -37,14 +37,14 @@ struct Note {
     tree: Digest,
 }
 
-/// The notes about work since somebody last worked alone.
+/// The notes about work since a worker last worked alone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Activity {
     notes: Vec<Note>,
 }
 
 impl Store {
-    /// Takes a snapshot before work of `worker`, a name that nobody else uses, as [`Store::snapshot_covering`] does.
+    /// Takes a snapshot before work of `worker`, a unique name, as [`Store::snapshot_covering`] does.
     ///
     /// # Errors
     /// As [`Store::snapshot`].
@@ -64,7 +64,7 @@ impl Store {
         Ok(snapshot)
     }
 
-    /// Takes the snapshot after work of `worker`. Returns the times since its begin in which others worked.
+    /// Takes the snapshot after work of `worker`. Returns the times since its begin when others worked.
     ///
     /// # Errors
     /// As [`Store::snapshot`]. The work then lasts until the next one begins.
@@ -91,7 +91,7 @@ impl Store {
         self.directory.join("working").join(worker.to_string())
     }
 
-    /// Reads the notes. Damaged ones are none.
+    /// Reads the notes. Damaged notes count as empty.
     fn activity(&self, _: &Lock) -> Activity {
         sealed::read(&self.activity_file()).ok().flatten().unwrap_or_default()
     }
@@ -99,7 +99,7 @@ impl Store {
     fn write_activity(&self, activity: &Activity) -> Result<(), Error> {
         let path = self.activity_file();
         if activity.notes.is_empty() {
-            // Most often there is none.
+            // Most often it does not exist.
             let _ = fs::remove_file(&path);
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Activity {
         }
     }
 
-    /// Returns the times since the begin of a worker in which others worked. `now` is the snapshot at its end.
+    /// Returns the times since the begin of a worker when others worked. `now` is the snapshot at its end.
     fn overlaps(&self, worker: Digest, now: Digest) -> Vec<Overlap> {
         let is_begin = |note: &Note| note.worker == worker && note.is_begin;
         let Some(begin) = self.notes.iter().rposition(is_begin) else { return Vec::new() };
@@ -209,7 +209,7 @@ impl Activity {
             }
         }
         overlaps.extend(from.map(|from| Overlap { from, to: now }));
-        // A time in which nothing changed needs no mention.
+        // A time without changes needs no mention.
         overlaps.retain(|overlap| overlap.from != overlap.to);
         overlaps
     }

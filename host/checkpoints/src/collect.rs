@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 /// Time between two removals.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Time since the last use in which a store is not removed.
+/// Time after its last use during which a store is not removed.
 const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Bounds on the snapshots that are kept.
@@ -50,8 +50,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes snapshots that are too old, then the oldest ones until the others fit, and contents that none needs. The
-    /// last snapshot stays, and so do those to `keep`.
+    /// Removes snapshots that are too old, then the oldest ones until the others fit, and contents that no snapshot
+    /// needs. The last snapshot stays, and so do those to `keep`.
     ///
     /// # Errors
     /// The store is in use or cannot be read.
@@ -119,8 +119,8 @@ impl Store {
     }
 }
 
-/// Removes the stores in a directory whose last snapshot is older than `limit`, as those of directories that do not exist
-/// any more. A store in use stays, and so does one that was used in the last day.
+/// Removes the stores in a directory whose last snapshot is older than `limit`, such as stores of directories that do
+/// not exist any more. A store in use stays, and so does one that was used in the last day.
 pub fn remove_unused(stores: &Path, limit: Duration) {
     let is_unused = |store: &Path| {
         let used = ["index", "lock"].iter().filter_map(|name| age(&store.join(name))).min();

@@ -118,7 +118,7 @@ impl Store {
         };
     }
 
-    /// Returns the text of a file, empty if there is none; none if it is no text.
+    /// Returns the text of a file, empty if there is no file; `None` if the content is not text.
     fn lines(&self, entry: Option<&Entry>) -> Option<String> {
         match entry {
             None => Some(String::new()),

@@ -1,4 +1,4 @@
-//! The paths that a store leaves alone: its own files, those of the application, and protected ones.
+//! The paths that a store leaves alone: its own files, the application's files, and protected ones.
 
 use crate::path::RelPath;
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ fn inside(path: &Path, root: &Path) -> Option<RelPath> {
     RelPath::try_from(path.strip_prefix(root).ok()?).ok()
 }
 
-/// Returns the path without links; of one that does not exist, that of the nearest directory that does, and the rest.
+/// Returns the path without links; if it does not exist, only in the part up to the nearest directory that does.
 fn real(path: &Path) -> PathBuf {
     let above =
         path.ancestors().find_map(|above| Some((fs::canonicalize(above).ok()?, path.strip_prefix(above).ok()?)));

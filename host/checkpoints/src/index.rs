@@ -1,4 +1,4 @@
-//! The last snapshot, and the facts by which a change of a file since then is noticed.
+//! The last snapshot, and the facts that reveal a change of a file since then.
 
 use crate::excluded::Excluded;
 use crate::limits::Limits;
@@ -30,9 +30,9 @@ pub(crate) struct Index {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Known {
     pub(crate) path: RelPath,
-    /// The facts about a file whose content is stored; none if it has to be read again in any case.
+    /// The facts about a file whose content is stored; `None` if it has to be read again in any case.
     pub(crate) stat: Option<Stat>,
-    /// None for a file that was gone when it was read.
+    /// `None` for a file that was gone when it was read.
     pub(crate) entry: Option<Entry>,
 }
 
@@ -67,7 +67,7 @@ impl Known {
 }
 
 impl Index {
-    /// The number of the format. It is neither 0 nor 1, with which the first format began.
+    /// The number of the format. It is neither 0 nor 1, because the first format began with these.
     pub(crate) const VERSION: u32 = 4;
 
     pub(crate) fn file(store: &Path) -> PathBuf {
@@ -79,8 +79,8 @@ impl Index {
         index.filter(|index| index.version == Self::VERSION).unwrap_or_default()
     }
 
-    /// Returns whether a path was closed since the last snapshot, which could read what was there. What was closed before is
-    /// left alone, and so is everything before the first snapshot.
+    /// Returns whether a path was closed since the last snapshot, which could read its content. A path that was closed
+    /// before is left alone, and so is everything before the first snapshot.
     pub(crate) fn may_open(&self, path: &RelPath) -> bool {
         let known = self.known.binary_search_by(|known| known.path.cmp(path)).ok().and_then(|at| self.known.get(at));
         let is_unreadable =
@@ -88,7 +88,7 @@ impl Index {
         self.tree.is_some() && !known.is_some_and(is_unreadable)
     }
 
-    /// Returns whether a walk found exactly what the last snapshot has, so that there is nothing to read.
+    /// Returns whether a walk found exactly the content of the last snapshot, so that there is nothing to read.
     pub(crate) fn is_same(&self, found: &[Found], limits: &Limits) -> bool {
         let is_same = |(found, known): (&Found, &Known)| found.path == known.path && known.is_same(&found.what, limits);
         found.len() == self.known.len() && found.iter().zip(&self.known).all(is_same)
@@ -113,7 +113,7 @@ impl Index {
                 Some(at) => matches!(found[at].what, What::Ignored(_)),
                 None => above(path, found).is_some_and(|what| matches!(what, What::Ignored(_))),
             };
-            // What is absent now may be ignored when it is created.
+            // A path that is absent now may be ignored when it is created.
             let is_wanted = is_wanted && there.is_none();
             if (is_hidden || is_wanted)
                 && !is_protected(path, excluded)

@@ -4,17 +4,17 @@
 //! the directory that no ignore rule excludes, whether a repository tracks it or not. The contents of files are stored
 //! once each, under their digests. Taking a snapshot costs one look at each file, and the reading of those that changed.
 //!
-//! Undoing work takes the trees before and after it, and the current one. A [`Plan`] changes back what the work changed,
-//! and keeps what somebody else changed since then. [`Store::restore`] carries it out.
+//! Undoing work takes the trees before and after it, and the current one. A [`Plan`] reverts the changes of the work,
+//! and keeps changes that others made since then. [`Store::restore`] carries it out.
 //!
 //! Guarantees:
-//! - What a snapshot does not cover is named in it: [`Tree::uncovered`], [`Entry::Excluded`].
-//! - Nothing outside the directory is read or written, whatever programs do to its links meanwhile.
+//! - A snapshot names the paths that it does not cover: [`Tree::uncovered`], [`Entry::Excluded`].
+//! - Nothing outside the directory is read or written, even if programs change its links meanwhile.
 //! - A kill at any moment leaves snapshots that are complete or absent, and a restoration that [`Store::recover`]
 //!   completes.
 //! - Processes take turns.
 //!
-//! Not covered: the directory's own mode, extended attributes, times, and hard links, which become files of their own when
+//! Not covered: the directory's own mode, extended attributes, times, and hard links, which become separate files when
 //! they are restored. Owners are restored where the system allows it. A file never gets the bits that give programs the
 //! rights of its owner without that owner.
 //!
@@ -24,7 +24,7 @@
 //!
 //! let store = Store::new(Path::new("/home/me/checkpoints/project"), Path::new("/home/me/project"), [], Limits::default());
 //! let before = store.snapshot()?;
-//! // Somebody works in the directory.
+//! // Another program works in the directory.
 //! let after = store.snapshot()?;
 //! let current = store.snapshot()?;
 //! let plan = Plan::new(&[Step { before: before.tree, after: Some(after.tree), kind: StepKind::Whole }], &current.tree, false);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The limits of a snapshot. What exceeds them is named in it, except for the number of files, which prevents it.
+/// The limits of a snapshot. The snapshot names the paths that exceed them; too many files prevent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Files, directories and links.

@@ -28,7 +28,7 @@ pub(crate) struct Objects {
 
 /// The outcome of copying a file.
 pub(crate) enum Copied {
-    /// A copy exists. The facts are those of the file that was read.
+    /// A copy exists. The facts describe the file that was read.
     Stored(Entry, Stat),
     /// The file has no copy.
     Uncovered(Reason),
@@ -195,8 +195,8 @@ impl Objects {
         }
     }
 
-    /// Reads a content, and returns whether it is as it was written. Removes a damaged one, because what has its length
-    /// counts as stored.
+    /// Reads a content, and returns whether it is as it was written. Removes a damaged one, because a file of the right
+    /// length counts as stored.
     pub(crate) fn is_sound(&self, content: Digest) -> bool {
         let path = self.path(content);
         let found = open_to_read(&path).and_then(|mut file| digest(&mut file));
@@ -207,7 +207,7 @@ impl Objects {
         is_sound
     }
 
-    /// Reads a content of at most `limit` bytes; none if it is longer, missing or damaged.
+    /// Reads a content of at most `limit` bytes; `None` if it is longer, missing or damaged.
     pub(crate) fn read(&self, content: Digest, limit: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         open_to_read(&self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
@@ -226,7 +226,7 @@ fn clone(_from: &File, _to: &File) -> bool {
     false
 }
 
-/// Returns the digest of what a reader returns.
+/// Returns the digest of a reader's content.
 pub(crate) fn digest(reader: &mut impl Read) -> io::Result<(Digest, u64)> {
     let mut hasher = blake3::Hasher::new();
     let size = io::copy(reader, &mut hasher)?;

@@ -1,4 +1,4 @@
-//! Opening files in whose place another program may have put anything.
+//! Opening files that another program may have replaced by anything.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A path below the root of a tree: names joined by `/`, none of them empty, `.` or `..`. In its order, a directory comes
+/// A path below the root of a tree: names joined by `/`, never empty, `.` or `..`. In its order, a directory comes
 /// before everything in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
@@ -19,7 +19,7 @@ pub struct RelPath(Arc<[u8]>);
 pub struct InvalidPath;
 
 impl RelPath {
-    /// Joins a directory, or none for the root, and a name that the system returned.
+    /// Joins a directory, or `None` for the root, and a name that the system returned.
     pub(crate) fn join(directory: Option<&Self>, name: &[u8]) -> Self {
         let Some(directory) = directory else { return Self(name.into()) };
         // In one allocation, because a walk makes one for every file.
@@ -41,7 +41,7 @@ impl RelPath {
         OsStr::from_bytes(&self.0[at..])
     }
 
-    /// Returns the directory that contains it; none for the root.
+    /// Returns the directory that contains it; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         self.0.iter().rposition(|byte| *byte == b'/').map(|at| Self(self.0[..at].into()))
     }

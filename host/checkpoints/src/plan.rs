@@ -1,4 +1,4 @@
-//! Decides what undoing does to each path.
+//! Decides how undoing changes each path.
 
 use crate::path::RelPath;
 use crate::refs::{RefChange, RefChanges};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Step {
     /// The state before the work.
     pub before: Tree,
-    /// The state after it; none if nobody looked since, so that the current state counts.
+    /// The state after it; `None` if no snapshot was taken since, so that the current state counts.
     pub after: Option<Tree>,
     /// The origin of the changes between the two.
     pub kind: StepKind,
@@ -22,21 +22,21 @@ pub struct Step {
 pub enum StepKind {
     /// The work made them.
     Whole,
-    /// The work ended before the state after it was known, as when the process was killed. Nobody knows which changes are
-    /// the work's and which are somebody else's, so all are conflicts.
+    /// The work ended before the state after it was known, as when the process was killed. It is unknown which changes
+    /// the work made and which others made, so all are conflicts.
     Interrupted,
-    /// Somebody else made them, between two pieces of work. They are conflicts.
+    /// Others made them, between two pieces of work. They are conflicts.
     Others,
 }
 
 /// The changes that undo steps.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// For each path, what is there now and what will be there.
+    /// For each path, its entry now and its entry after the restoration.
     pub(crate) changes: BTreeMap<RelPath, (Option<Entry>, Option<Entry>)>,
-    /// Paths that were changed by the work and by somebody else after it. They stay as they are.
+    /// Paths that the work changed, and others after it. They stay as they are.
     pub conflicts: Vec<RelPath>,
-    /// Directories that stay because of what is in them.
+    /// Directories that stay because of their content.
     pub kept: Vec<RelPath>,
     /// Paths that were changed by the work and have no copy.
     pub lost: Vec<(RelPath, Reason)>,
@@ -131,7 +131,7 @@ impl Plan {
         }
     }
 
-    /// Returns the state that a path will have; none if that is not known.
+    /// Returns the state that a path will have; `None` if that is not known.
     fn now(&self, path: &RelPath, current: &Tree) -> Option<Option<Entry>> {
         match self.changes.get(path) {
             Some((_, to)) => Some(to.clone()),
@@ -152,7 +152,7 @@ impl Plan {
         entries.into_iter().collect::<Tree>().with_root(current.root()).with_refs(current.refs().clone())
     }
 
-    /// Keeps directories in which something stays.
+    /// Keeps directories whose content stays in part.
     fn keep_used_directories(&mut self, current: &Tree) {
         let is_directory = |entry: &Option<Entry>| matches!(entry, Some(Entry::Directory { .. }));
         let removed = self.changes.iter().filter(|(_, (from, to))| is_directory(from) && !is_directory(to));
@@ -173,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// Keeps what would be created in something that is no directory.
+    /// Keeps paths that would be created below something that is not a directory.
     fn keep_below_directories(&mut self, current: &Tree) {
         let created: Vec<RelPath> =
             self.changes.iter().filter(|(_, (_, to))| to.is_some()).map(|(path, _)| path.clone()).collect();
@@ -208,7 +208,7 @@ impl Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
     All,
-    /// Those of paths that are as the work left them.
+    /// Changes of paths that are as the work left them.
     Unchanged,
     Nothing,
 }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn steps_are_undone_one_after_another() {
         let (one, two, three) = (tree(&[("a", "1")]), tree(&[("a", "2")]), tree(&[("a", "3")]));
-        // Somebody else changed the file between the two steps.
+        // The user changed the file between the two steps.
         let edited = tree(&[("a", "2 and mine")]);
         let steps = [
             Step { before: edited.clone(), after: Some(three.clone()), kind: StepKind::Whole },

@@ -9,21 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Repositories whose refs are read; those of more are not known.
+/// Repositories whose refs are read; refs of further ones are not known.
 const MAX_REPOSITORIES: usize = 50;
 
 /// A ref that work moved, removed or created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefChange {
-    /// The directory in which git finds the repository; none for the root of the tree.
+    /// The directory where git finds the repository; `None` for the root of the tree.
     pub directory: Option<RelPath>,
     /// The full name, or `stash/` and the object of a stash.
     pub name: String,
-    /// The object before the work, or `ref: ` and the name of another ref; none if there was none.
+    /// The object before the work, or `ref: ` and the name of another ref; `None` if the ref did not exist.
     pub was: Option<String>,
     /// The same after it.
     pub now: Option<String>,
-    /// Somebody else changed it after the work.
+    /// Others changed it after the work.
     pub is_changed_since: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn read(root: &Path, found: &[Found]) -> Arc<AllRefs> {
     let protected = found.iter().filter(|found| matches!(found.what, What::Protected));
     let repositories = protected.map(|found| &found.path);
     let directories = repositories.map(|path| if path.name() == ".git" { path.parent() } else { Some(path.clone()) });
-    // A bare repository at the root is no entry.
+    // A bare repository at the root is not an entry.
     let directories: BTreeSet<Option<RelPath>> = std::iter::once(None).chain(directories).collect();
     let mut all = AllRefs::new();
     let mut left = MAX_REFS;
@@ -108,7 +108,7 @@ type Key = (Option<RelPath>, String);
 /// A ref, with its values before and after work.
 type Changed = (Key, Option<String>, Option<String>);
 
-/// Returns the refs in which two trees differ, of repositories that both have.
+/// Returns the refs that differ between two trees, of repositories that both have.
 fn changes<'a>(before: &'a Tree, after: &'a Tree) -> impl Iterator<Item = Changed> + 'a {
     let both = before.refs().iter().filter_map(|(directory, was)| Some((directory, was, after.refs().get(directory)?)));
     both.filter(|(_, was, now)| was != now).flat_map(|(directory, was, now)| {

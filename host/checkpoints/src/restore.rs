@@ -2,8 +2,8 @@
 //!
 //! A plan is on the disk before the first change and until after the last one, so that a killed process leaves either
 //! nothing or a plan that [`Store::recover`] completes. Each path is compared with the plan just before it is changed:
-//! what somebody changed in the meantime is kept. Files are written beside their places and renamed, so that no reader
-//! sees a part of one.
+//! changes made in the meantime are kept. Files are written next to their places and renamed, so that no reader sees a
+//! part of one.
 
 use crate::error::Error;
 use crate::index::Index;
@@ -25,11 +25,11 @@ use std::path::PathBuf;
 pub struct Report {
     /// Paths that are as planned.
     pub restored: Vec<RelPath>,
-    /// Paths that somebody changed in the meantime, and that stay as they are.
+    /// Paths that were changed in the meantime, and that stay as they are.
     pub kept: Vec<RelPath>,
     /// Paths that could not be changed, with the causes.
     pub failed: Vec<(RelPath, String)>,
-    /// Restored paths whose owner could not be restored, so that they have none of its rights either.
+    /// Restored paths whose owner could not be restored, so that they do not have its rights either.
     pub unowned: Vec<RelPath>,
     /// Paths without copies that were in the way, and the names that they have now.
     pub aside: Vec<(RelPath, RelPath)>,
@@ -52,7 +52,7 @@ impl Restoration {
     const VERSION: u32 = 2;
 }
 
-/// A restoration that is written down and not begun. Nobody else works with the store until it ends.
+/// A restoration that is written down and not begun. The store stays locked for others until it ends.
 #[derive(Debug)]
 #[must_use]
 pub struct Prepared<'a> {
@@ -92,8 +92,8 @@ impl Store {
         self.directory.join("restoration")
     }
 
-    /// Moves the changes of files whose copies are missing or damaged from a plan to its losses. Reads the copies. Damaged
-    /// ones are removed, and the next snapshot copies everything that has none.
+    /// Moves the changes of files whose copies are missing or damaged from a plan to its losses. Reads the copies.
+    /// Damaged ones are removed, and the next snapshot copies everything that has no copy.
     pub fn check(&self, plan: &mut Plan) {
         let lost = plan.changes.iter().filter_map(|(path, (_, to))| match to {
             Some(Entry::File { content, .. }) if !self.objects.is_sound(*content) => Some(path.clone()),
@@ -159,9 +159,9 @@ impl Store {
         Ok(())
     }
 
-    /// Completes a restoration that a kill interrupted, if `is_begun` says so of its note, or else discards it. Returns what
-    /// it did, and its note; none if there was none. A restoration of a directory that was replaced since fails for all
-    /// paths.
+    /// Completes a restoration that a kill interrupted, if `is_begun` says so of its note, or else discards it. Returns
+    /// its report and its note; `None` if no restoration was interrupted. A restoration of a directory that was
+    /// replaced since fails for all paths.
     ///
     /// # Errors
     /// The directory cannot be opened. A plan that is damaged is removed: nothing was changed because of it.

@@ -17,7 +17,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// The bits of a mode that give a program the rights of its owner or group.
 pub(crate) const SET_ID: u32 = 0o6000;
 
-/// The facts about a file by which a change is noticed.
+/// The facts about a file that reveal a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stat {
     pub(crate) device: u64,
@@ -125,7 +125,7 @@ impl Root {
         Ok(fd)
     }
 
-    /// Describes a path; none if it does not exist, or is not below directories alone.
+    /// Describes a path; `None` if it does not exist, or is not below directories alone.
     pub(crate) fn stat(&self, path: &RelPath) -> rustix::io::Result<Option<Stat>> {
         let found = self.parent(path).and_then(|parent| stat_in(&parent, path.name().as_encoded_bytes()));
         match found {
@@ -157,7 +157,7 @@ impl Root {
     }
 }
 
-/// Sets the mode of a file or directory, and never that of what a link leads to.
+/// Sets the mode of a file or directory, and never the mode of a link's target.
 pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], bits: u32) -> rustix::io::Result<()> {
     // Permission bits fit into the smaller type of some systems.
     let mode = Mode::from_bits_truncate(bits as rustix::fs::RawMode);

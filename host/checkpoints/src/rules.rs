@@ -1,7 +1,7 @@
 //! The ignore rules of a directory tree: `.gitignore` and `.git/info/exclude`.
 //!
-//! The user's global rules are not read, nor is `.ignore`, with which people hide files from searches: this only means
-//! that more is covered.
+//! The user's global rules are not read, nor is `.ignore`, which people use to hide files from searches: this only
+//! means that more is covered.
 
 use crate::open::open_to_read;
 use crate::path::RelPath;
@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 256 * 1024;
 /// Directories above the workspace that are searched for its repository.
 const MAX_ABOVE: usize = 64;
 
-/// The rules that apply in a directory: its own, and those of the directories above it.
+/// The rules that apply in a directory: its own, and the rules of the directories above it.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     above: Option<Arc<Self>>,
@@ -45,8 +45,8 @@ impl Default for Place {
 }
 
 impl Rules {
-    /// Reads the rules above the root of a tree, from the repository that contains it, and those of the repository itself.
-    /// A repository that ignores the whole tree, as one of a home directory may, has no rules for it.
+    /// Reads the rules above the root of a tree, from the repository that contains it, and the rules of the repository
+    /// itself. A repository that ignores the whole tree, as one of a home directory may, has no rules for it.
     pub(crate) fn above(root: &Path) -> Arc<Self> {
         let mut rules = Arc::new(Self::default());
         let Some(top) = root.ancestors().take(MAX_ABOVE).find(|path| path.join(".git").exists()) else { return rules };

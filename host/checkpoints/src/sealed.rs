@@ -5,14 +5,14 @@ use crate::tree::Digest;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Writes a value so that a reader sees all of it or none, with its digest at the end.
+/// Writes a value so that a reader sees all of it or nothing, with its digest at the end.
 pub(crate) fn write<T: serde::Serialize>(path: &Path, temporary: &Path, value: &T, sync: bool) -> io::Result<()> {
     let mut bytes = encode(value)?;
     bytes.extend_from_slice(&Digest::of(&bytes).0);
     replace(path, temporary, &bytes, sync)
 }
 
-/// Reads a value; none if the file does not exist.
+/// Reads a value; `None` if the file does not exist.
 ///
 /// # Errors
 /// The file cannot be read, or was cut or changed.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! lock              held while a process works here
-//! index             the last snapshot, with the facts by which a change of a file is noticed
+//! index             the last snapshot, with the facts that reveal a change of a file
 //! trees/DIGEST      snapshots
 //! objects/XX/...    contents of files
-//! restoration       what a restoration does, while it runs
-//! collected         its time is that of the last removal of old snapshots
+//! restoration       the plan of a restoration, while it runs
+//! collected         its time is the time of the last removal of old snapshots
 //! tmp/              files that are being written
 //! activity          who works here at the same time
 //! working/WORKER    locked by a process while it works
@@ -64,13 +64,13 @@ type Late<T> = LazyLock<T, Box<dyn FnOnce() -> T + Send>>;
 /// The last snapshot, in memory.
 #[derive(Debug, Clone)]
 struct Last {
-    /// The index file from which it was read, or to which it was written.
+    /// The index file that it was read from or written to.
     file: Stat,
     index: Arc<Index>,
     tree: Tree,
 }
 
-/// A tree, and the name under which it is stored.
+/// A tree, and its name in the store.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The name.
@@ -85,8 +85,8 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "the lock ends with the file
 
 impl Store {
     /// Creates a store of the directory `root` in a private `directory`, which is created when it is needed. Leaves
-    /// `excluded` paths alone, by whatever links they are reached; those that are not below `root` have no effect. The
-    /// paths are read at the first snapshot, because most stores take none.
+    /// `excluded` paths alone, also when links lead to them; paths that are not below `root` have no effect. The paths
+    /// are read at the first snapshot, because most stores never take one.
     pub fn new<Paths>(directory: &Path, root: &Path, excluded: Paths, limits: Limits) -> Self
     where
         Paths: IntoIterator<Item = PathBuf> + Send + 'static,
@@ -105,14 +105,14 @@ impl Store {
         }
     }
 
-    /// Also leaves alone what the config excludes, so that no secret is copied. Undoing does not restore it.
+    /// Also leaves alone files that the config excludes, so that no secret is copied. Undoing does not restore it.
     #[must_use]
     pub fn without(self, secrets: Arc<Finder>) -> Self {
         Self { secrets, ..self }
     }
 
-    /// Returns the same store with limits for undoing, which must not fail because of what the agent created: five million
-    /// files, and a minute.
+    /// Returns the same store with limits for undoing, which must not fail because of files that the agent created:
+    /// five million files, and a minute.
     #[must_use]
     pub fn patient(&self) -> Self {
         let time = self.limits.time.max(Duration::from_secs(60));
@@ -152,9 +152,9 @@ impl Store {
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
             }
         };
-        // The time of the lock is that of the last use.
+        // The time of the lock is the time of the last use.
         let _ = file.set_modified(SystemTime::now());
-        // What a killed process left.
+        // Files that a killed process left.
         for left in fs::read_dir(self.temporary()).into_iter().flatten().flatten() {
             let _ = fs::remove_file(left.path());
         }
@@ -233,7 +233,7 @@ impl Store {
         Ok(Snapshot { id, tree })
     }
 
-    /// Returns the last snapshot, from memory if no other process has taken one since.
+    /// Returns the last snapshot, from memory unless another process has taken one since.
     fn last(&self) -> Option<Last> {
         let file = self.index_stat()?;
         let kept = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -310,7 +310,7 @@ impl Store {
         tree_file::decode(&bytes).ok_or(Error::Damaged(path))
     }
 
-    /// Takes over what did not change since the last snapshot. Returns the places of the files to copy.
+    /// Takes over entries that did not change since the last snapshot. Returns the places of the files to copy.
     fn compare(&self, index: &Index, found: Vec<Found>) -> (Vec<Known>, Vec<usize>) {
         let mut known: Vec<Known> = Vec::with_capacity(found.len());
         let mut before = index.known.iter().peekable();

@@ -68,7 +68,7 @@ pub enum Entry {
     Directory {
         /// The permission bits, at most 0o7777.
         mode: u32,
-        /// The owner, as that of a file.
+        /// The owner, as for a file.
         owner: Option<Owner>,
     },
     /// A path that is left alone with everything in it: an ignored directory, a protected path, or a repository.
@@ -136,7 +136,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// For each directory in which git finds a repository, its refs. The root of the tree is none.
+/// For each directory where git finds a repository, its refs. `None` is the root of the tree.
 pub(crate) type AllRefs = BTreeMap<Option<RelPath>, Refs>;
 
 /// The state of a directory at one time: everything below it, and its gaps.
@@ -172,13 +172,13 @@ impl Tree {
         &self.refs
     }
 
-    /// Returns whether another tree is one of the same directory, as far as that is known: not of one that has taken its
-    /// place, or to which a link in its place leads.
+    /// Returns whether another tree describes the same directory; trees that do not identify theirs count as the same.
+    /// A directory that replaced it, or that a link in its place leads to, is another one.
     pub fn is_of_same_directory(&self, other: &Self) -> bool {
         self.root == 0 || other.root == 0 || self.root == other.root
     }
 
-    /// Returns what is known of a path: its entry or its absence; none if the tree does not cover it.
+    /// Returns the known state of a path: its entry or its absence; `None` if the tree does not cover it.
     pub fn lookup(&self, path: &RelPath) -> Option<Option<&Entry>> {
         match self.entries.get(path) {
             Some(entry) if entry.is_excluded() => None,
@@ -204,7 +204,7 @@ impl Tree {
         self.entries.get(path)
     }
 
-    /// Iterates over all entries, directories before what is in them.
+    /// Iterates over all entries, directories before their content.
     pub fn iter(&self) -> Iter<'_, RelPath, Entry> {
         self.entries.iter()
     }
@@ -239,7 +239,7 @@ impl Tree {
         self.entries.values().any(is_ignored) && !self.entries.values().any(is_covered)
     }
 
-    /// Returns the paths in which this tree and a later one differ, as far as both cover them.
+    /// Returns the paths that differ between this tree and a later one, among those that both cover.
     pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = Change<'a>> {
         let gone_or_changed = self.entries.iter().filter_map(move |(path, before)| {
             let before = match before {

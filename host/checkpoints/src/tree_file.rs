@@ -64,7 +64,7 @@ mod tests {
                 let length = random.usize(..200);
                 bytes = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
             }
-            // Whatever is read stays below the root.
+            // Every path that is read stays below the root.
             for (path, _) in decode(&bytes).iter().flat_map(Tree::iter) {
                 let mut parts = path.as_path().components();
                 assert!(parts.all(|part| matches!(part, std::path::Component::Normal(_))), "{path:?}");

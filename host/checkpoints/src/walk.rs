@@ -41,7 +41,7 @@ pub(crate) enum What {
     Absent,
     /// A socket, pipe or device.
     Special(Stat),
-    /// The system does not say what it is, or does not list it.
+    /// The system does not show its kind, or does not list it.
     Unreadable(Option<Stat>),
     /// A directory in too many others.
     Deep(Stat),
@@ -49,7 +49,7 @@ pub(crate) enum What {
 
 /// A directory that is to be listed.
 struct Task {
-    /// None for the root.
+    /// `None` for the root.
     path: Option<RelPath>,
     fd: Opening,
     rules: Arc<Rules>,
@@ -64,7 +64,7 @@ enum Opening {
 struct Walk<'a> {
     excluded: &'a Excluded,
     opened: &'a Opened<'a>,
-    /// The files that are excluded, by whatever name they are found.
+    /// The files that are excluded, under any name.
     identities: BTreeSet<(u64, u64)>,
     device: u64,
     limits: &'a Limits,
@@ -111,13 +111,13 @@ impl Drop for Opened<'_> {
         // Those inside others first.
         directories.sort();
         for (path, bits) in directories.iter().rev() {
-            // What is gone in the meantime needs no mode.
+            // A path that is gone in the meantime needs no mode.
             let _ = self.root.parent(path).and_then(|parent| set_mode(&parent, path.name().as_encoded_bytes(), *bits));
         }
     }
 }
 
-/// Lists everything below a root in the order of paths, except what is ignored or `excluded`.
+/// Lists everything below a root in the order of paths, except paths that are ignored or `excluded`.
 ///
 /// # Errors
 /// There are too many files, the time is over, or the root cannot be read.
@@ -156,7 +156,7 @@ pub(crate) fn walk(
     if let Some(failure) = walk.lock().failure.take() {
         return Err(failure);
     }
-    // Merges what the threads have sorted.
+    // Merges the sorted parts of the threads.
     found.sort_by(order);
     found.dedup_by(|a, b| a.path == b.path);
     Ok(found)
@@ -253,7 +253,7 @@ impl Walk<'_> {
         Ok(tasks)
     }
 
-    /// Returns the kind of a path; none if it is gone.
+    /// Returns the kind of a path; `None` if it is gone.
     fn look(&self, fd: &OwnedFd, name: &[u8], path: &RelPath, rules: &Rules, depth: usize) -> Option<What> {
         if name == b".git" || self.excluded.paths.contains(path) {
             return Some(What::Protected);
@@ -264,7 +264,7 @@ impl Walk<'_> {
             Err(_) => return Some(What::Unreadable(None)),
         };
         let is_directory = stat.kind() == FileType::Directory;
-        // What another file system has mounted here was there before.
+        // A file system that is mounted here was there before.
         if self.identities.contains(&stat.identity()) || (is_directory && stat.device != self.device) {
             return Some(What::Protected);
         }
@@ -286,7 +286,7 @@ impl Walk<'_> {
     }
 }
 
-/// Returns whether a directory is a git repository, by whatever name: undoing would roll back what the user committed.
+/// Returns whether a directory is a git repository, under any name: undoing would roll back the user's commits.
 fn is_repository(fd: &OwnedFd, names: &Names) -> bool {
     let parts: [&[u8]; 3] = [b"HEAD", b"objects", b"refs"];
     let has = |part: &&[u8]| names.iter().any(|name| name == *part);

@@ -1,7 +1,7 @@
 //! Changes the paths of a restoration.
 //!
-//! Each path is compared with the plan just before it is changed, and what was in its place just after: what somebody
-//! changed in the meantime is put back.
+//! Each path is compared with the plan just before it is changed, and the replaced entry just after: changes made in
+//! the meantime are put back.
 
 use crate::error::Error;
 use crate::objects::digest;
@@ -89,7 +89,7 @@ impl Work<'_> {
         format!(".pinion-restore-{:016x}-{number}", self.restoration.id)
     }
 
-    /// Returns the name of what is moved out of the way.
+    /// Returns the temporary name of an entry that is moved out of the way.
     fn aside(&self, path: &RelPath) -> RelPath {
         let name =
             [path.name().as_encoded_bytes(), format!(".undone-{:016x}", self.restoration.id).as_bytes()].concat();
@@ -109,7 +109,7 @@ impl Work<'_> {
         }
     }
 
-    /// Describes what is at the path of a change. What had no copy is known by its size and time.
+    /// Describes the current entry at the path of a change. A file without a copy is known by its size and time.
     fn look(&self, change: &Planned) -> rustix::io::Result<Option<Entry>> {
         if let Some(Entry::Uncovered { size, changed, .. }) = &change.from
             && let Some(stat) = self.root.stat(&change.path)?
@@ -120,7 +120,7 @@ impl Work<'_> {
         observe(self.root, &change.path)
     }
 
-    /// Removes what has to go before anything is created: everything that gets no other content in place.
+    /// Removes entries that have to go before anything is created: all that are not replaced in place.
     fn clear(&self, number: usize, change: &Planned) -> rustix::io::Result<Progress> {
         let now = self.look(change)?;
         if now == change.to {
@@ -128,7 +128,7 @@ impl Work<'_> {
         }
         let is_replaced = kind(&change.from) != kind(&change.to);
         if now.is_none() && is_replaced && change.from.is_some() {
-            // A restoration that was interrupted came as far as this.
+            // An interrupted restoration already did this.
             return Ok(if change.to.is_none() { Progress::Done } else { Progress::Cleared });
         }
         if !is_same(&now, &change.from) {
@@ -212,8 +212,8 @@ impl Work<'_> {
         }
     }
 
-    /// Renames what was written beside its place. Replaces nothing where nothing is expected, and nothing that differs from
-    /// what was there `before`.
+    /// Renames a file that was written next to its place. Replaces nothing where nothing is expected, and nothing that
+    /// differs from the entry `before`.
     fn put(
         &self,
         parent: &OwnedFd,
@@ -278,7 +278,7 @@ fn set_attributes(file: &impl AsFd, mode: u32, owner: Option<Owner>) -> rustix::
     Ok(if is_complete { Progress::Done } else { Progress::Unowned })
 }
 
-/// Copies a file over another one and removes it. A file on which something is mounted, such as a single file in a container,
+/// Copies a file over another one and removes it. A file that is a mount point, such as a single file in a container,
 /// can be written but not replaced.
 fn overwrite(parent: &OwnedFd, from: &str, to: &OsStr) -> rustix::io::Result<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -322,8 +322,8 @@ fn kind(entry: &Option<Entry>) -> u8 {
     }
 }
 
-/// Compares what is there with what should be. A directory may have been made writable for a while, or created and not
-/// have its mode yet.
+/// Compares the current entry with the planned one. A directory may have been made writable for a while, or created and
+/// not have its mode yet.
 fn is_same(now: &Option<Entry>, planned: &Option<Entry>) -> bool {
     match (now, planned) {
         (Some(Entry::Directory { mode: now, .. }), Some(Entry::Directory { mode, .. })) => {
@@ -333,7 +333,7 @@ fn is_same(now: &Option<Entry>, planned: &Option<Entry>) -> bool {
     }
 }
 
-/// Describes what is there.
+/// Describes the current entry.
 fn observe(root: &Root, path: &RelPath) -> rustix::io::Result<Option<Entry>> {
     let parent = match root.parent(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),

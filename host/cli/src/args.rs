@@ -1,4 +1,4 @@
-//! The options of a run, and those of every command.
+//! The options of a run, and the options that every command has.
 //!
 //! Each subcommand declares its own arguments in its module of [`crate::commands`].
 
@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     /// Provider to use [default: inferred from the model]
     #[arg(long, value_name = "NAME", help_heading = "Model", hide_short_help = true)]
     pub(crate) provider: Option<String>,
-    /// Model to use, by full or short name [default: that of the first provider with a key]
+    /// Model to use, by full or short name [default: from the first provider with a key]
     #[arg(short, long, value_name = "[PROVIDER/]MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Base URL of the provider's API [default: the vendor's endpoint]

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 /// The command that installs pinion, as in the README.
 const INSTALL: &str = "cargo install --path host/cli --locked";
 
-/// Parses the arguments of the program, the first of which is its name.
+/// Parses the arguments of the program; the first one is its name.
 pub(crate) fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
     Cli::try_parse_from(command_first(helped(expanded(args))))
 }

@@ -1,7 +1,7 @@
-//! One invocation of the program: its options, and what a command loads when it needs it.
+//! One invocation of the program: its options, and the parts that a command loads on demand.
 //!
 //! Some commands need only the options, some the user's paths, and most a [`Base`] with the config of the workspace. Each
-//! asks for what it needs, so a broken config stops only the commands that read it.
+//! command asks only for the parts that it needs, so a broken config stops only the commands that read it.
 
 use crate::args::{GlobalArgs, RunArgs};
 use crate::output::TerminalScreen;
@@ -52,7 +52,7 @@ impl Invocation {
         Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))
     }
 
-    /// Removes what the command leaves behind only for itself.
+    /// Removes files that only this command needs, such as temporary files of its programs.
     pub(crate) fn close(&self) {
         if let Some(output) = self.output.get() {
             output.close();

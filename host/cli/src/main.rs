@@ -1,7 +1,7 @@
 //! The `pinion` command.
 //!
-//! [`args`] and [`commands`] declare the command line, [`config`] decides what is in effect, [`base`] is what commands
-//! share, and [`run`] puts the agent to work: in a conversation, once with `--print`, or along a plan.
+//! [`args`] and [`commands`] declare the command line, [`config`] merges the settings, [`base`] has the parts that
+//! commands share, and [`run`] puts the agent to work: in a conversation, once with `--print`, or along a plan.
 
 mod approve;
 mod args;
@@ -32,8 +32,8 @@ use std::time::{Duration, SystemTime};
 /// Time that the end of the program waits for threads. A guest in a system call may take longer.
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
-/// Threads for plugin calls, each of which may hold one until its deadline, and for loads, questions and the line editor.
-/// At most about 250 calls run at once.
+/// Threads for plugin calls, loads, questions and the line editor. Each call may hold a thread until its deadline. At
+/// most about 250 calls run at once.
 const MAX_BLOCKING_THREADS: usize = 512;
 
 /// The least address space to start in: a refused allocation in the middle of a run would abort the program. The program
@@ -93,8 +93,8 @@ fn check_environment(now: SystemTime, address_space: Option<u64>) -> Result<()> 
     in_range.map_err(|error| Failure::failed("could not use the system's clock").because(error).hint("set the clock"))
 }
 
-/// The exit status of a failure. An interruption reports its signal in the way that shells expect, as does what fails because
-/// the terminal was closed.
+/// The exit status of a failure. An interruption reports its signal in the way that shells expect, and so does a
+/// failure because the terminal was closed.
 fn status(failure: &Failure) -> ExitCode {
     match (failure.status, signals::last()) {
         (Status::Interrupted, Some(signal)) => ExitCode::from(128 + signal),

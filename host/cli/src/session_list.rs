@@ -10,7 +10,7 @@ const TITLE: usize = 27;
 /// Columns of the name of a model.
 const MODEL: usize = 20;
 
-/// Describes a session in one line: a prefix of its ID, its age, what it did and spent, and its title.
+/// Describes a session in one line: a prefix of its ID, its age, its turns, cost and model, and its title.
 pub(crate) fn line(summary: &Summary) -> Text {
     let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
     let title = summary.title.as_deref().unwrap_or("(no prompt)");
@@ -29,7 +29,7 @@ pub(crate) fn columns([id, age, turns, cost, model, title]: [Text; 6]) -> Text {
 #[derive(Default)]
 struct Work {
     turns: u32,
-    /// The cost in US dollars; none until a run with known prices has ended.
+    /// The cost in US dollars; `None` until a run with known prices has ended.
     cost: Option<f64>,
     /// The model of the last run.
     model: String,

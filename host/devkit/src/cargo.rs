@@ -39,7 +39,7 @@ pub fn build(directory: &Path) -> Result<PathBuf> {
     artifact(&String::from_utf8_lossy(&output.stdout), directory)
 }
 
-/// Returns whether the compiler has the standard library for a target, as far as it says so.
+/// Returns whether the compiler says that it has the standard library for a target.
 fn has_target(target: &str) -> bool {
     let rustc = env::var_os("GUEST_RUSTC").unwrap_or_else(|| OsString::from("rustc"));
     let printed = Command::new(rustc).args(["--print", "target-libdir", "--target", target]).output();

@@ -1,4 +1,4 @@
-//! What the output of a build depends on, so that a build with nothing new to do is skipped.
+//! The inputs of a build. If they have not changed, the build is skipped.
 //!
 //! The digest covers the files of the project that may be sources, the commands and their variables, and the programs that
 //! they start. A step that names a file outside the project is always run.
@@ -14,12 +14,12 @@ use std::time::UNIX_EPOCH;
 
 /// The file in the project that holds the digests of the last build.
 const RECORD: &str = "build/.pinion-inputs";
-/// Bytes of sources up to which a build is compared with the last one.
+/// Maximum bytes of the sources of a build that is compared with the last one.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// Files of a project that say which versions of a toolchain are installed, and are not among its sources.
 const INSTALLED: &[&str] = &["node_modules/.package-lock.json", ".venv/pyvenv.cfg"];
 
-/// The digest of everything that the steps depend on, as far as that is known.
+/// The digest of all known inputs of the steps.
 pub(crate) struct Inputs {
     digest: String,
     record: PathBuf,

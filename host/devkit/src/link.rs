@@ -93,7 +93,7 @@ fn read_world(
     Ok((resolve, world))
 }
 
-/// Returns the full names of what a world exports.
+/// Returns the full names of a world's exports.
 fn exported(resolve: &Resolve, world: WorldId) -> Vec<String> {
     resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect()
 }

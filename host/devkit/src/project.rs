@@ -53,7 +53,7 @@ pub struct Build {
     /// Directory with the WIT of a core module, relative to the project.
     #[serde(default = "default_wit")]
     pub wit: PathBuf,
-    /// Name of the world of a core module; none if its WIT has only one.
+    /// Name of the world of a core module; `None` if its WIT has only one.
     pub world: Option<String>,
 }
 
@@ -62,7 +62,7 @@ fn default_wit() -> PathBuf {
 }
 
 impl Project {
-    /// Reads the project in a directory; none if the directory has no `pinion-plugin.toml`.
+    /// Reads the project in a directory; `None` if the directory has no `pinion-plugin.toml`.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let file = directory.join(FILE);
         let text = match read_settings(&file) {

@@ -18,7 +18,7 @@ pub fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
     section.encode(bytes);
 }
 
-/// Returns a component or core module without those of its own custom sections that match a predicate. Sections inside the
+/// Returns a component or core module without its outer custom sections that match a predicate. Sections inside the
 /// modules of a component stay.
 pub fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> Result<Vec<u8>, String> {
     let mut kept = Vec::with_capacity(bytes.len());

@@ -43,7 +43,7 @@ const TOOLS: &[Tool] = &[
         needs: PYTHON,
         install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.17.1",
     },
-    // A C compiler with the library of WASI: that of wasi-sdk, or zig's.
+    // A C compiler with the library of WASI, from wasi-sdk or zig.
     Tool {
         name: "wasi-cc",
         description: Some("a C compiler for WASI (`zig` or wasi-sdk)"),

@@ -26,7 +26,7 @@ pub enum AddressClass {
     Shared,
     /// The local link, without the metadata services.
     LinkLocal,
-    /// A service that gives the credentials of a virtual machine or container to whoever asks.
+    /// A service that gives the credentials of a virtual machine or container to every caller.
     Metadata,
     /// Examples in documentation.
     Documentation,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// The standard library knows fewer special addresses; none that it knows is public here.
+        /// The standard library knows fewer special addresses; all that it knows are not public here.
         #[test]
         fn special_addresses_of_the_standard_library_are_never_public(bits in any::<u32>()) {
             let address = Ipv4Addr::from_bits(bits);

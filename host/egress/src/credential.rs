@@ -14,8 +14,8 @@ use url::Url;
 
 /// A secret with the requests that may carry it.
 ///
-/// It is sent over HTTPS, and over HTTP to this machine, if one of its own rules covers the request. These rules allow
-/// nothing else: the request needs a rule of the plugin, too.
+/// It is sent over HTTPS, and over HTTP to this machine, if one of the secret's rules covers the request. These rules
+/// allow nothing else: the request needs a rule of the plugin, too.
 #[derive(Clone)]
 pub struct Credential {
     name: String,
@@ -209,8 +209,8 @@ impl Credentials {
         Self { all }
     }
 
-    /// Adds the secrets that may be sent to the server of `target`, which can repeat them later. A plugin may have chosen what
-    /// other servers answer, so their answers are not compared with these secrets.
+    /// Adds the secrets that may be sent to the server of `target`, which can repeat them later. A plugin may have
+    /// chosen the answers of other servers, so they are not compared with these secrets.
     pub(crate) fn add_known_to(&self, target: &Target, known: &Secrets) {
         let is_for_origin = |one: &&Credential| one.rules.iter().any(|rule| rule.covers_origin(target));
         self.all.iter().filter(is_for_origin).for_each(|one| known.add(&one.secret));

@@ -1,4 +1,4 @@
-//! Decompression of the bodies of responses, in which secrets are looked for.
+//! Decompression of the bodies of responses, so that secrets can be found in them.
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
@@ -16,8 +16,8 @@ pub(crate) enum Decoder {
 }
 
 impl Decoder {
-    /// Chooses the decoder of a body, or completes "the response …" with the reason why there is none. An encoding that the
-    /// client did not ask for is passed on as it is, unless secrets could be in it.
+    /// Chooses the decoder of a body, or completes "the response …" with the reason why there is no decoder. An
+    /// encoding that the client did not ask for is passed on as it is, unless secrets could be in it.
     pub(crate) fn of(headers: &HeaderMap, has_secrets: bool) -> Result<Self, &'static str> {
         let list = |name| {
             let values = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -40,7 +40,7 @@ impl Decoder {
         }
     }
 
-    /// Returns whether the decoded body is another one than what was transferred.
+    /// Returns whether the decoded body differs from the transferred one.
     pub(crate) fn is_gzip(&self) -> bool {
         matches!(self, Self::Gzip(..))
     }

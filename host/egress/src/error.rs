@@ -16,7 +16,7 @@ pub enum SendError {
         /// The request may have reached a server, which then redirected it.
         request_sent: bool,
     },
-    /// The request is malformed, or sets what the client sets itself. It was not sent.
+    /// The request is malformed, or sets a field that the client sets itself. It was not sent.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
     /// The request or the response exceeds a limit.

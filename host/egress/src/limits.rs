@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// Maximum of both times: longer ones would exceed what the system's clock can add.
+/// Maximum of both times: longer ones would exceed the range of the system's clock.
 const MAX_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Ends work that takes too long or is cancelled.

@@ -1,4 +1,4 @@
-//! Reports of what was sent where, for the ledger and the audit log.
+//! Reports of exchanges and their servers, for the ledger and the audit log.
 
 use crate::error::Failure;
 use crate::policy::Denial;
@@ -70,7 +70,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Writes without blocking, and counts what was written.
+    /// Writes without blocking, and counts the written bytes.
     pub(crate) fn write(&self, write: impl FnOnce() -> Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let mut sent = self.lock_sent();
         let written = ready!(write())?;
@@ -96,7 +96,7 @@ impl Meter {
     }
 }
 
-/// Reports an exchange when it is dropped, so that none is missed.
+/// Reports an exchange when it is dropped, so that every exchange is reported.
 pub(crate) struct Report {
     observer: Option<Arc<dyn Observer>>,
     pub(crate) meter: Arc<Meter>,

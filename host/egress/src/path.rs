@@ -1,7 +1,7 @@
 //! Segments of paths, for rules that are limited to a part of a server.
 //!
-//! Servers disagree on `%2e%2e%2f`, `..;`, backslashes and double encodings. A path in which any of them could resolve to
-//! a parent directory has no segments, so that no rule with a path covers it.
+//! Servers disagree on `%2e%2e%2f`, `..;`, backslashes and double encodings. If any of them could resolve to a parent
+//! directory, the path has no segments, so that no rule with a path covers it.
 
 use percent_encoding::percent_decode_str;
 

@@ -120,7 +120,7 @@ impl Response {
         self.status.as_u16()
     }
 
-    /// Returns the names, in lower case, and values of the header fields, without those of the connection, and without
+    /// Returns the names, in lower case, and values of the header fields, without the connection's fields, and without
     /// `content-length` and `content-encoding` where they do not describe the chunks.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))

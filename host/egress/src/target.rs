@@ -1,4 +1,4 @@
-//! The normalized URL of a request, the only form in which rules see it and in which it is sent.
+//! The normalized URL of a request: the only form that rules see and that is sent.
 //!
 //! Text that parsers read in different ways is refused rather than repaired: control characters, spaces, backslashes,
 //! user names, port 0, and hosts with empty labels or a final dot. Everything else is normalized by the WHATWG rules

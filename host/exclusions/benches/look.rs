@@ -28,7 +28,7 @@ fn looks(criterion: &mut Criterion) {
     group.bench_function("first", |bencher| bencher.iter(|| finder(&root).look().expect("it can be read")));
     let known = finder(&root);
     known.look().expect("it can be read");
-    // What changed just now may change again unnoticed, and is listed again.
+    // A directory that changed just now may change again unnoticed, and is listed again.
     std::thread::sleep(std::time::Duration::from_millis(100));
     known.look().expect("it can be read");
     group.bench_function("again", |bencher| bencher.iter(|| known.look().expect("it can be read")));

@@ -1,7 +1,7 @@
 //! Looking for the files that patterns exclude.
 //!
-//! A look [lists](crate::list) the whole workspace. What is found is looked at again each time. As it sees every directory, it
-//! also finds those with repositories, and those that nobody can list.
+//! A look [lists](crate::list) the whole workspace. Files that it found are checked again each time. As it sees every
+//! directory, it also finds those with repositories, and those that cannot be listed.
 
 use crate::identity::{FileId, Identity, identity, is_program, names, step};
 use crate::links::{self, with_several_names};
@@ -39,7 +39,7 @@ struct State {
     /// Directories of the first complete look that were not empty, if entries are picked.
     first: Option<Arc<HashSet<PathBuf>>>,
     found: Option<Arc<Found>>,
-    /// Files to which excluded links lead. They stay excluded when a program removes the link.
+    /// Targets of excluded links. They stay excluded when a program removes the link.
     targets: HashMap<PathBuf, (Identity, Place)>,
 }
 
@@ -59,8 +59,8 @@ pub struct Place {
 /// The result of a look.
 #[derive(Debug)]
 pub struct Found {
-    /// All paths of excluded files in the workspace, those of links' targets, and those through other mounts. Excluded
-    /// directories stand for what they contain.
+    /// All paths of excluded files in the workspace, paths of links' targets, and paths through other mounts. Excluded
+    /// directories stand for their content.
     pub places: Vec<Place>,
     /// Directories that may be repositories, or contain one as `.git`, in order.
     pub repositories: Vec<PathBuf>,
@@ -78,7 +78,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Returns whether the finder's first look saw entries in a directory. Without picked entries, it saw none.
+    /// Returns whether the finder's first look saw entries in a directory. Without picked entries, it saw nothing.
     pub fn was_there_first(&self, directory: &Path) -> bool {
         self.first.as_ref().is_some_and(|first| first.contains(directory))
     }
@@ -93,7 +93,7 @@ pub struct LookError {
 }
 
 impl Finder {
-    /// Creates a finder of what these patterns exclude in their workspace.
+    /// Creates a finder of the files that these patterns exclude in their workspace.
     pub fn new(exclusions: Exclusions) -> Arc<Self> {
         Arc::new(Self { exclusions, ..Self::default() })
     }
@@ -137,9 +137,9 @@ impl Finder {
         self.look_with(&mut state)
     }
 
-    /// Returns the pattern that excludes an open file, whatever its name: the file is that of an excluded path in the
-    /// workspace. Uses a look of the last second, unless the file got a new name since. A file with several names counts as
-    /// excluded if the workspace cannot be looked at.
+    /// Returns the pattern that excludes an open file under any name: the file also has an excluded path in the
+    /// workspace. Uses a look of the last second, unless the file got a new name since. A file with several names
+    /// counts as excluded if the workspace cannot be looked at.
     pub fn of_file(&self, file: &FileId) -> Option<Arc<Pattern>> {
         if self.is_empty() {
             return None;
@@ -270,7 +270,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Adds what matches a pattern; of a link, the file that it leads to.
+    /// Adds a path that matches a pattern; for a link, the file that it leads to instead.
     fn add(&self, path: PathBuf, pattern: &Arc<Pattern>, found: &mut Found, sought: &mut Sought) {
         let Ok(metadata) = fs::symlink_metadata(&path) else { return };
         let is_by_name = self.exclusions.is_by_name(&path);

@@ -7,12 +7,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Returns the form in which patterns are matched: composed, in lower case.
+/// Returns the form that patterns are matched against: composed, in lower case.
 pub(crate) fn folded(text: &str) -> String {
     if text.is_ascii() { text.to_owned() } else { text.nfc().flat_map(char::to_lowercase).collect() }
 }
 
-/// Returns the forms of a path to match, besides the path itself; none for ASCII and for what is no text.
+/// Returns the forms of a path to match, besides the path itself; no further forms for ASCII and for paths that are not
+/// text.
 pub(crate) fn forms(path: &Path) -> Vec<PathBuf> {
     let Some(text) = path.to_str().filter(|text| !text.is_ascii()) else { return Vec::new() };
     let compatible: String = text.nfkc().flat_map(char::to_lowercase).collect();

@@ -1,4 +1,4 @@
-//! Files whatever their names: device, inode, and what the system says about them.
+//! Files under any name: device, inode, and the system's facts about them.
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 /// Device and inode of a file.
 pub(crate) type Identity = (u64, u64);
 
-/// Identity of a regular file, whatever its name.
+/// Identity of a regular file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     /// The device.
@@ -20,7 +20,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// Returns the identity of a regular file; none where the system shows no such thing.
+    /// Returns the identity of a regular file; `None` where the system shows no such thing.
     pub fn of(metadata: &Metadata) -> Option<Self> {
         let (device, inode) = identity(metadata).filter(|_| metadata.is_file())?;
         Some(Self { device, inode, names: names(metadata), changed: changed(metadata) })
@@ -49,8 +49,8 @@ pub(crate) fn is_program(metadata: &Metadata) -> bool {
     std::os::unix::fs::MetadataExt::mode(metadata) & 0o111 != 0
 }
 
-/// Returns the time after a change in which another one may leave the same time. Clocks of file systems go in steps; those
-/// without parts of seconds have steps of up to two.
+/// Returns the time after a change during which another change may leave the same timestamp. Clocks of file systems go
+/// in steps; those without parts of seconds have steps of up to two.
 pub(crate) fn step(changed: SystemTime) -> Duration {
     const STEP: Duration = Duration::from_millis(50);
     let is_whole = changed.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|time| time.subsec_nanos() == 0);

@@ -1,4 +1,4 @@
-//! Exclusions: files that the agent neither reads nor changes, whichever way it tries.
+//! Exclusions: files that the agent can neither read nor change in any way.
 //!
 //! [`Exclusions`] are patterns, as in `.gitignore`, and decide by name. A [`Finder`] also looks for the files that match in
 //! the workspace, so that a file counts as excluded under each of its names: hard links, links that lead to it, and other

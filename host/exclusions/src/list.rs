@@ -1,7 +1,7 @@
 //! Listing all directories of a workspace, with several threads.
 //!
-//! A directory whose time of change is that of the last listing has the same entries, so that it is not listed again; no
-//! program can set that time.
+//! A directory whose time of change equals the time at the last listing has the same entries, so that it is not listed
+//! again; no program can set that time.
 
 use crate::find::LookError;
 use crate::identity::{Identity, changed, identity, step};
@@ -87,7 +87,7 @@ impl Listing<'_> {
                 for other in others {
                     match other.join() {
                         Ok(more) => listed.extend(more),
-                        // What it listed is lost.
+                        // Its listings are lost.
                         Err(_) => {
                             let failure = failed(self.exclusions.workspace(), "could not be listed".to_owned());
                             work.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(failure);
@@ -102,7 +102,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Lists directories until none is left, or `most` were listed.
+    /// Lists directories until no more are left, or `most` were listed.
     fn some(&self, work: &Mutex<Work>, ready: &Condvar, most: usize) -> Vec<(PathBuf, Arc<Listed>)> {
         let lock = || work.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
@@ -143,7 +143,7 @@ impl Listing<'_> {
         all
     }
 
-    /// Returns the entries of a directory; none if there is no such directory.
+    /// Returns the entries of a directory; `None` if there is no such directory.
     fn list(&self, directory: &Path) -> Result<Option<Arc<Listed>>, LookError> {
         let mut listed = Listed {
             identity: None,
@@ -178,7 +178,7 @@ impl Listing<'_> {
             Err(error) => return Err(failed(directory, format!("cannot be listed: {error}"))),
         };
         listed.is_closed = false;
-        // What changed this shortly before a look may change again unnoticed.
+        // A directory that changed this shortly before a look may change again unnoticed.
         listed.is_fresh = listed.changed + step(listed.changed) >= SystemTime::now();
         let mut signs = Signs::default();
         let relative = directory.strip_prefix(self.exclusions.workspace()).unwrap_or(directory);
@@ -207,7 +207,7 @@ impl Listing<'_> {
     }
 }
 
-/// Names of entries by which git knows a repository.
+/// Names of entries that make git recognize a repository.
 #[derive(Default)]
 struct Signs {
     has_dot_git: bool,

@@ -1,4 +1,4 @@
-//! Other mounts of the same file system, through which a file has another path.
+//! Other mounts of the same file system, which give a file another path.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ struct Mount {
 pub(crate) struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// Reads them; none where the system does not tell.
+    /// Reads them; empty where the system does not list mounts.
     pub(crate) fn read() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
     }
@@ -32,7 +32,7 @@ impl Mounts {
         Self(text.lines().filter_map(mount).collect())
     }
 
-    /// Returns the other paths of a file, of which some may not lead to it because something else is mounted over them.
+    /// Returns the other paths of a file. Some may not lead to it because something else is mounted over them.
     pub(crate) fn others(&self, path: &Path) -> Vec<PathBuf> {
         // Of mounts at one place, the last is on top.
         let around = self.0.iter().filter(|mount| path.starts_with(&mount.at));

@@ -5,16 +5,16 @@ use crate::patterns::{InvalidPattern, Pattern};
 use aho_corasick::AhoCorasick;
 use std::ffi::OsStr;
 
-/// Texts of which a name contains at least one if a pattern matches it. Letter case of ASCII makes no difference, as for
-/// patterns.
+/// Texts; a name contains at least one of them if a pattern matches it. Letter case of ASCII makes no difference, as
+/// for patterns.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// None if a pattern requires no text.
+    /// `None` if a pattern requires no text.
     texts: Option<AhoCorasick>,
 }
 
 impl Names {
-    /// Collects the texts of all patterns that exclude. Those of exceptions do not matter.
+    /// Collects the texts of all patterns that exclude. Texts of exceptions do not matter.
     ///
     /// # Errors
     /// There are too many.
@@ -36,8 +36,8 @@ impl Names {
     }
 }
 
-/// Returns a text that every name contains which a pattern matches: the longest one outside of wildcards in the part behind
-/// the last slash. None if that is uncertain.
+/// Returns a text that every name contains which a pattern matches: the longest one outside of wildcards in the part
+/// behind the last slash. `None` if that is uncertain.
 fn required(pattern: &str) -> Option<String> {
     let (_, name) = pattern
         .trim_end()

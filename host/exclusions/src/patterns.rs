@@ -9,7 +9,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Excluded unless the config turns them off. What begins with `!` is an exception; the last pattern that matches decides.
+/// Excluded unless the config turns them off. A pattern with a leading `!` is an exception; the last pattern that
+/// matches decides.
 const BUILT_IN: &[&str] = &[
     ".env",
     ".env.*",
@@ -68,7 +69,7 @@ pub enum Origin {
         /// The file that has it.
         source: String,
     },
-    /// A place of credentials outside, of which a file has another name in the workspace.
+    /// A place of credentials outside; one of its files has another name in the workspace.
     Credentials,
 }
 
@@ -86,11 +87,11 @@ pub struct InvalidPattern {
 pub struct Exclusions {
     workspace: PathBuf,
     layers: Vec<Layer>,
-    /// None without patterns.
+    /// `None` without patterns.
     names: Option<Names>,
 }
 
-/// Patterns of which the last one that matches decides.
+/// Patterns; the last one that matches decides.
 #[derive(Debug)]
 struct Layer {
     patterns: Vec<Arc<Pattern>>,
@@ -127,7 +128,7 @@ impl Pattern {
         &self.origin
     }
 
-    /// Returns what only the user can do about it, as a sentence for a hint.
+    /// Returns the remedy that only the user can apply, as a sentence for a hint.
     pub fn remedy(&self) -> String {
         match &self.origin {
             Origin::BuiltIn => {
@@ -162,9 +163,9 @@ impl fmt::Display for Pattern {
 }
 
 impl Exclusions {
-    /// Compiles patterns. A pattern with a slash before its end counts from `workspace`, a real path; one without matches at
-    /// any depth. Letter case makes no difference. What any of the `layers` excludes is excluded: an exception holds in its
-    /// own layer only.
+    /// Compiles patterns. A pattern with a slash before its end counts from `workspace`, a real path; one without
+    /// matches at any depth. Letter case makes no difference. A path that any of the `layers` excludes is excluded: an
+    /// exception holds in its own layer only.
     ///
     /// # Errors
     /// A pattern is not one, or there are too many.
@@ -218,7 +219,7 @@ impl Exclusions {
         self.of_forms(self.relative(location), of)
     }
 
-    /// Returns whether a pattern may match an entry of this name. If not, [`of_entry`](Self::of_entry) returns none.
+    /// Returns whether a pattern may match an entry of this name. If not, [`of_entry`](Self::of_entry) returns `None`.
     pub(crate) fn may_match(&self, name: &OsStr) -> bool {
         self.names.as_ref().is_some_and(|names| any_form(name, |form| names.may_match(form)))
     }

@@ -1,7 +1,7 @@
-//! The files that a command names, as far as its text says.
+//! The files that the text of a command names.
 //!
-//! A shell could compute any name. Known variables and substitutions are replaced, quotes and backslashes read as the shell
-//! does; behind what is not known, the rest of a path is taken as one in the working tree.
+//! A shell could compute any name. Known variables and substitutions are replaced, quotes and backslashes are read as
+//! the shell reads them. After an unknown part, the rest of a path counts as a path in the working tree.
 
 use crate::look::{Exhausted, Look};
 use std::ffi::OsStr;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// Extensions of scripts, whose names need no directory.
 const SCRIPTS: [&str; 16] =
     ["bash", "bat", "cjs", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "tcl", "ts", "zsh", "cmd"];
-/// Programs that run the file of an argument. For others, a name alone is no file of a directory: the shell looks it up in
-/// `PATH`.
+/// Programs that run the file of an argument. For others, a name alone is not a file of a directory: the shell looks it
+/// up in `PATH`.
 const INTERPRETERS: [&str; 20] = [
     ".",
     "awk",
@@ -36,13 +36,13 @@ const INTERPRETERS: [&str; 20] = [
 ];
 /// Commands within words of commands, such as the text of `sh -c`.
 const MAX_DEPTH: usize = 4;
-/// Stands in a word for what only a shell knows. No argument of a program contains it.
+/// Stands in a word for a part that only a shell knows. No argument of a program contains it.
 pub const UNKNOWN: u8 = 0;
 
 /// The surroundings of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The directory in which it starts.
+    /// The directory where it starts.
     pub tree: &'a Path,
     /// The repository.
     pub git: &'a Path,
@@ -172,9 +172,9 @@ impl<'a> Reader<'a> {
         self.file(word)
     }
 
-    /// Adds the file of a word, in each directory in which the command may be.
+    /// Adds the file of a word, in each directory where the command may run.
     fn file(&mut self, word: &[u8]) -> Result<(), Exhausted> {
-        // The rest of a path behind what only the shell knows.
+        // The rest of a path after a part that only the shell knows.
         let rest = word.iter().rposition(|byte| *byte == UNKNOWN).map(|at| &word[at + 1..]);
         let word = rest.map_or(word, |rest| rest.strip_prefix(b"/").unwrap_or_default());
         let has_directory = rest.is_some() || word.contains(&b'/');
@@ -242,7 +242,7 @@ fn split(command: &[u8], place: Place<'_>, inner: &mut Vec<Vec<u8>>) -> Vec<Vec<
     words
 }
 
-/// Adds what a `$` or a backquote stands for to a word, and returns the rest of the text.
+/// Adds the expansion of a `$` or a backquote to a word, and returns the rest of the text.
 fn expand<'a>(sign: u8, text: &'a [u8], place: Place<'_>, word: &mut Vec<u8>, inner: &mut Vec<Vec<u8>>) -> &'a [u8] {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let (what, rest) = match (sign, text.first()) {

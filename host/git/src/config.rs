@@ -11,23 +11,23 @@ pub struct Entry {
     pub subsection: Option<Vec<u8>>,
     /// The name in small letters.
     pub name: String,
-    /// The value; none for a name alone, which means true.
+    /// The value; `None` for a name alone, which means true.
     pub value: Option<Vec<u8>>,
 }
 
 impl Entry {
-    /// Returns whether this is a setting, whatever its subsection.
+    /// Returns whether this is a setting, in any subsection.
     pub fn is(&self, section: &str, name: &str) -> bool {
         self.section == section && self.name == name
     }
 
-    /// Returns the value; empty if there is none.
+    /// Returns the value; empty without one.
     pub fn text(&self) -> &[u8] {
         self.value.as_deref().unwrap_or_default()
     }
 }
 
-/// Reads all settings of a config. Lines on which git fails may be read in any way.
+/// Reads all settings of a config. Lines that git fails on may be read in any way.
 pub fn parse(text: &[u8]) -> Vec<Entry> {
     let mut left = Bytes::new(text);
     let (mut found, mut section, mut subsection) = (Vec::new(), String::new(), None);
@@ -50,8 +50,8 @@ pub fn parse(text: &[u8]) -> Vec<Entry> {
     found
 }
 
-/// Reads a config that has only lines with one meaning: headers, and plain values without escapes, each on a line of its
-/// own. Returns none for any other.
+/// Reads a config that has only lines with one meaning: headers, and plain values without escapes, each on a separate
+/// line. Returns `None` for any other.
 pub fn plain(text: &[u8]) -> Option<Vec<Entry>> {
     let (mut found, mut section) = (Vec::new(), None);
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
@@ -313,7 +313,7 @@ mod tests {
             "bare = x\n",
             "[user \"a]b\"]\n\tname = x\n",
         ] {
-            // A carriage return at the end of a line is no part of the trimmed line.
+            // A carriage return at the end of a line is not part of the trimmed line.
             let is_plain = plain(text.as_bytes()).is_some();
             assert_eq!(is_plain, text.contains('\r'), "{text:?}");
         }

@@ -2,7 +2,7 @@
 
 use crate::config::Entry;
 
-/// Settings with which git runs no program and changes nothing outside of the repository: sections, with the names in them;
+/// Settings that make git run no program and change nothing outside the repository: sections, with the names in them;
 /// no names stand for all. Others may write these to a config.
 const HARMLESS: &[(&str, &[&str])] = &[
     ("advice", &[]),
@@ -141,8 +141,8 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("worktree", &["guessremote", "userelativepaths"]),
 ];
 
-/// Further settings that hold no command. Some of them decide with whom git talks, or read files outside, so that only the
-/// user may write them.
+/// Further settings that hold no command. Some of them decide which hosts git contacts, or read files outside, so that
+/// only the user may write them.
 const DATA: &[(&str, &[&str])] = &[
     ("blame", &[]),
     ("commit", &["template"]),
@@ -172,7 +172,7 @@ pub fn is_harmless(entry: &Entry) -> bool {
         && (!entry.is("submodule", "update") || UPDATES.contains(&value))
 }
 
-/// Returns whether a setting holds no command, whatever its value.
+/// Returns whether a setting holds no command, for any value.
 pub fn holds_no_command(entry: &Entry) -> bool {
     (is_in(HARMLESS, entry) || is_in(DATA, entry)) && !entry.is("submodule", "update")
 }

@@ -1,4 +1,4 @@
-//! The places in which a repository keeps what decides about it.
+//! The places where a repository keeps the files that decide its behaviour.
 
 use crate::command::as_path;
 use crate::config::parse;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// Directories that [`nearby`] looks at.
 const MAX_NEARBY: usize = 2_000;
-/// Directories of a repository in which no other lies.
+/// Directories of a repository that contain no further repository.
 const CONTENT: [&str; 5] = ["objects", "refs", "logs", "hooks", "info"];
 
 /// The repository of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repository {
-    /// None, or one whose directory lies in the workspace.
+    /// No repository, or one whose directory lies in the workspace.
     Inside,
     /// The workspace is a worktree of a repository elsewhere, whose directory points back to it.
     Elsewhere(PathBuf),
@@ -22,7 +22,7 @@ pub enum Repository {
 
 impl Repository {
     /// Finds the repository of a workspace. A `.git` file that points to a directory which does not point back, as in a
-    /// forged worktree, counts as none.
+    /// forged worktree, does not count as a repository.
     pub fn of(workspace: &Path) -> Self {
         Self::elsewhere(workspace).map_or(Self::Inside, Self::Elsewhere)
     }
@@ -39,19 +39,19 @@ impl Repository {
     }
 }
 
-/// A directory in which git finds a repository.
+/// A directory where git finds a repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tree {
     /// The directory.
     pub path: PathBuf,
-    /// The repository, without links; none if `.git` leads to none.
+    /// The repository, without links; `None` if `.git` leads to no repository.
     pub git: Option<PathBuf>,
     /// The file or link `.git` that leads to it.
     pub pointer: Option<PathBuf>,
 }
 
 impl Tree {
-    /// Returns the repository that git finds in a directory itself; none if there is none.
+    /// Returns the repository that git finds in a directory itself, if there is one.
     pub fn at(directory: &Path) -> Option<Self> {
         let dot = directory.join(".git");
         let (git, pointer) = match fs::symlink_metadata(&dot) {
@@ -64,7 +64,7 @@ impl Tree {
         Some(Self { path: directory.to_owned(), git, pointer })
     }
 
-    /// Returns the repository with which this one, of a linked worktree, shares its settings.
+    /// Returns the repository that shares its settings with this one, of a linked worktree.
     pub fn shared(&self) -> Option<PathBuf> {
         common(self.git.as_ref()?)
     }
@@ -81,7 +81,7 @@ impl Tree {
     }
 }
 
-/// Returns whether a directory is that of a linked worktree in its repository.
+/// Returns whether a directory belongs to a linked worktree in its repository.
 pub fn is_worktree(git: &Path) -> bool {
     git.parent().is_some_and(|around| around.ends_with("worktrees")) && git.join("commondir").exists()
 }
@@ -92,7 +92,7 @@ pub(crate) fn pointed(pointer: &Path) -> Option<PathBuf> {
     pointer.parent()?.join(as_path(name(&text).strip_prefix(b"gitdir: ")?)).canonicalize().ok()
 }
 
-/// Returns the directory with what a worktree shares with its repository.
+/// Returns the directory with the files that a worktree shares with its repository.
 pub(crate) fn common(git: &Path) -> Option<PathBuf> {
     git.join(as_path(name(&read(&git.join("commondir"))?))).canonicalize().ok()
 }
@@ -121,7 +121,7 @@ pub fn is_repository(directory: &Path) -> bool {
         parse(&config).iter().any(|entry| entry.is("core", "repositoryformatversion"))
     };
     let is_submodule = || directory.iter().any(|part| part == "modules") && directory.iter().any(|part| part == ".git");
-    // A program can rename `HEAD`, after which the config, which it cannot change, still tells.
+    // A program can rename `HEAD`. The config, which it cannot change, still identifies the repository.
     has("HEAD") && (has("objects") && has("refs") || has("commondir"))
         || has("config") && (is_submodule() || has_version())
 }

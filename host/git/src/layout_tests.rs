@@ -1,4 +1,4 @@
-//! Repositories, worktrees and what leads to them.
+//! Repositories, worktrees and the files that lead to them.
 
 use super::*;
 use std::os::unix::fs::symlink;

@@ -13,7 +13,7 @@ const BYTES_PER_LOOK: u64 = 256;
 /// Links on the way to a file, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// A budget of looks, each about a system call, and what was seen.
+/// A budget of looks, each about a system call, and the results so far.
 ///
 /// A repository can name any number of files, behind any number of links, and each program starts after all were looked at.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Look {
         Self { left, plain: std::mem::take(&mut self.plain) }
     }
 
-    /// Returns what is left of a share.
+    /// Returns the rest of a share to the budget.
     pub fn give_back(&mut self, share: Self) {
         self.left += share.left;
         self.plain = share.plain;
@@ -101,7 +101,7 @@ impl Look {
         Ok(links)
     }
 
-    /// Reads a regular file, through links; returns none if there is no such file, or one that is too long.
+    /// Reads a regular file, through links; returns `None` if there is no such file, or one that is too long.
     ///
     /// # Errors
     /// The budget is exhausted.
@@ -133,12 +133,13 @@ fn step(path: &mut PathBuf, part: &Path) {
     }
 }
 
-/// Reads a regular file that is no link; returns none for anything else, and for a file of more than [`MAX_FILE_BYTES`].
+/// Reads a regular file that is not a link; returns `None` for anything else, and for a file of more than
+/// [`MAX_FILE_BYTES`].
 pub fn read(path: &Path) -> Option<Vec<u8>> {
     read_at_most(path, MAX_FILE_BYTES)
 }
 
-/// Reads a regular file that is no link; returns none for anything else, and for a file of more bytes than `most`.
+/// Reads a regular file that is not a link; returns `None` for anything else, and for a file of more bytes than `most`.
 pub fn read_at_most(path: &Path, most: u64) -> Option<Vec<u8>> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > most {

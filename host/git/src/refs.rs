@@ -22,18 +22,18 @@ const MAX_LOG: u64 = 1 << 20;
 /// The beginning of the names of stashes. Git changes their numbers when one is dropped.
 const STASH: &str = "stash/";
 
-/// Names of refs, with what they lead to: the name of an object, or `ref: ` and the name of another ref. A stash has the name
-/// of its object behind `stash/`.
+/// Names of refs, with their targets: the name of an object, or `ref: ` and the name of another ref. A stash has the
+/// name of its object behind `stash/`.
 pub type Refs = BTreeMap<String, String>;
 
-/// Reads the refs of the repository `git`, with those that it shares with others; none if there are too many, or if it is no
-/// repository. Follows no names of refs that git would refuse.
+/// Reads the refs of the repository `git`, with those that it shares with others; `None` if there are too many, or if
+/// it is no repository. Follows no names of refs that git would refuse.
 pub fn refs(git: &Path) -> Option<Refs> {
     let shared = common(git).unwrap_or_else(|| git.to_owned());
     let mut refs = match shared.join("reftable").is_dir() {
         true => {
             let mut refs = reftable::read(&shared.join("reftable"))?;
-            // A linked worktree has a `HEAD` of its own.
+            // A linked worktree has a separate `HEAD`.
             if shared != git {
                 refs.remove("HEAD");
                 refs.extend(reftable::read(&git.join("reftable"))?.remove_entry("HEAD"));
@@ -114,8 +114,8 @@ fn is_name(name: &str) -> bool {
         && ["..", "@{"].iter().all(|text| !name.contains(text))
 }
 
-/// Returns the arguments of git that give a ref the value `was` again, which had none if that is none, and that has the value
-/// `now`; none if nothing needs to be done, as about a stash that is new.
+/// Returns the arguments of git that give a ref with the value `now` the value `was` again, or remove it if `was` is
+/// `None`. Returns `None` if nothing needs to be done, as for a new stash.
 pub fn command_to_restore(name: &str, was: Option<&str>, now: Option<&str>) -> Option<Vec<String>> {
     let words: Vec<&str> = match was {
         Some(object) if name.starts_with(STASH) => vec!["stash", "store", object],

@@ -22,7 +22,7 @@ fn many(directory: &Path) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Makes a repository with branches, tags, a stash, packed and loose refs, and returns what git says about it.
+/// Makes a repository with branches, tags, a stash, packed and loose refs, and returns git's list of its refs.
 fn repository(directory: &Path, format: &str) -> Refs {
     git(directory, &["init", "-q", &format!("--ref-format={format}")]);
     for number in 0..3 {

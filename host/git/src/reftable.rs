@@ -1,7 +1,7 @@
-//! Reads refs in git's format reftable (git 2.45 and later): a stack of tables, of which the later ones overrule the earlier.
+//! Reads refs in git's format reftable (git 2.45 and later): a stack of tables; later ones overrule earlier ones.
 //!
-//! The format is that of `Documentation/technical/reftable.adoc` in git. Only blocks of refs are read, from the first to the
-//! last; indices and logs are not needed for that.
+//! `Documentation/technical/reftable.adoc` in git describes the format. Only blocks of refs are read, from the first to
+//! the last; indices and logs are not needed for that.
 
 use crate::look::{MAX_FILE_BYTES, read_at_most};
 use crate::refs::{MAX_REFS, Refs};
@@ -13,7 +13,7 @@ const MAX_TABLES: usize = 200;
 /// Bytes of a table.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Reads all refs of a stack; none if it is damaged or has too many.
+/// Reads all refs of a stack; `None` if it is damaged or has too many.
 pub(crate) fn read(directory: &Path) -> Option<Refs> {
     let list = String::from_utf8(read_at_most(&directory.join("tables.list"), MAX_FILE_BYTES)?).ok()?;
     let mut refs = Refs::new();
@@ -70,7 +70,7 @@ fn records(mut block: Reader<'_>, hash: usize, refs: &mut Refs) -> Option<()> {
         let target = match kind {
             0 => None,
             1 => Some(hex(block.take(hash)?)),
-            // An annotated tag, and what it stands for.
+            // An annotated tag, and its target.
             2 => Some(hex(block.take(2 * hash)?.get(..hash)?)),
             3 => {
                 let size = block.varint()?;
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// Reads a number of seven bits per byte, in which no number has two forms.
+    /// Reads a number of seven bits per byte; no number has two forms.
     fn varint(&mut self) -> Option<usize> {
         let mut byte = self.byte()?;
         let mut number = usize::from(byte & 0x7f);

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 const MAX_VALUE: usize = 4_096;
 /// Hooks of a directory that are looked at.
 const MAX_HOOKS: usize = 100;
-/// Settings that hold a command: sections, with the names in them; no names stand for all. Of others that are not known to
-/// hold none, only the files that exist count.
+/// Settings that hold a command: sections, with the names in them; no names stand for all. Of others that may hold a
+/// command, only the files that exist count.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("alias", &[]),
     ("browser", &["cmd", "path"]),
@@ -115,7 +115,7 @@ impl Settings {
         look: &mut Look,
     ) -> Result<Vec<PathBuf>, Exhausted> {
         let mut included = Vec::new();
-        // A value that is empty names nothing, and none that is so long is a path.
+        // An empty value names nothing, and a value that is so long is not a path.
         let is_usable = |entry: &Entry| (1..=MAX_VALUE).contains(&entry.text().len());
         for entry in entries.into_iter().filter(is_usable) {
             if entry.is("include", "path") || entry.is("includeif", "path") {
@@ -131,9 +131,9 @@ impl Settings {
         Ok(included)
     }
 
-    /// Returns the files and directories in a working tree of the repository `git`, and elsewhere, that decide what git runs
-    /// because of these settings: included configs, directories of hooks, files to which hooks are links, and files among
-    /// the words of commands. Links on the way are among them; none of them need exist.
+    /// Returns the files and directories in a working tree of the repository `git`, and elsewhere, that decide which
+    /// programs git runs because of these settings: included configs, directories of hooks, targets of hooks that are
+    /// links, and files among the words of commands. Links on the way are among them. They need not exist.
     ///
     /// # Errors
     /// The budget is exhausted.

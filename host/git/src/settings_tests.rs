@@ -16,7 +16,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Returns what the settings of a user and of a repository name in `tree`, relative to it.
+/// Returns the files that the settings of a user and of a repository name in `tree`, relative to it.
 fn names(git: &Path, tree: &Path, user: &GitUser) -> Vec<String> {
     let mut look = Look::new(10_000);
     let mut named = Settings::of_user(user, &mut look).unwrap().named(git, tree, user, &mut look).unwrap();

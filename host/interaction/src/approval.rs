@@ -41,7 +41,7 @@ struct Decided {
     allowed: HashSet<Subject>,
     denied: Vec<DeniedCall>,
     denied_count: u64,
-    /// Plugins of which the user wants no dialogs.
+    /// Plugins whose dialogs the user does not want.
     muted: HashSet<String>,
     /// The number of notices of each plugin since a time.
     notices: HashMap<String, (Instant, u32)>,
@@ -58,7 +58,8 @@ pub enum Need {
     Denied(String, Decider),
 }
 
-/// The subject of an "always": one definition of one tool of one version of a plugin, and what its call reaches.
+/// The subject of an "always": one definition of one tool of one version of a plugin, and the targets that its call
+/// reaches.
 #[derive(PartialEq, Eq, Hash)]
 struct Subject {
     plugin: Arc<str>,
@@ -66,7 +67,7 @@ struct Subject {
     definition: Arc<str>,
     tool: String,
     authority: Authority,
-    /// The values of the arguments that say what the call reaches, and what the rules know of that.
+    /// The values of the arguments that name the call's targets, and the rules' own facts about them.
     reach: Vec<Option<String>>,
 }
 
@@ -88,7 +89,7 @@ impl Approval {
         Self { mode, rules, approver, user: Arc::new(NoUser), decided, question_time, turn }
     }
 
-    /// Sets the rules that come before the mode; none by default.
+    /// Sets the rules that come before the mode; no rules by default.
     #[must_use]
     pub fn with_rules(self, rules: Arc<dyn CallRules>) -> Self {
         Self { rules, ..self }
@@ -104,7 +105,7 @@ impl Approval {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// Sets who answers the dialogs of plugins; nobody by default.
+    /// Sets who answers the dialogs of plugins; by default, dialogs get no answer.
     #[must_use]
     pub fn with_user(self, user: Arc<dyn UserInterface>) -> Self {
         Self { user, ..self }
@@ -142,7 +143,8 @@ impl Approval {
         self.question_time.sleep(time).await;
     }
 
-    /// Returns what a call needs before it may run. Hooks of plugins can force a question, and cannot prevent a denial.
+    /// Returns the [`Need`] of a call before it may run. Hooks of plugins can force a question, and cannot prevent a
+    /// denial.
     pub fn need(&self, question: &Question<'_>) -> Need {
         let (mode, authority) = (self.mode(), question.tool.authority);
         // Rules that fail allow nothing.
@@ -176,7 +178,7 @@ impl Approval {
         self.conclude(question, false, by);
     }
 
-    /// Waits until no other question of the session is open, in the order of the calls of this method.
+    /// Waits until all other questions of the session are closed, in the order of the calls of this method.
     pub async fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().await
     }
@@ -208,12 +210,12 @@ impl Approval {
         Some(decision)
     }
 
-    /// Asks the user for a plugin, once no other question of the session is open.
+    /// Asks the user for a plugin, once all other questions of the session are closed.
     ///
     /// # Errors
     /// There is no answer.
     pub async fn dialog(&self, dialog: &Dialog, token: &CancellationToken) -> Result<DialogAnswer, DialogError> {
-        // Cancelled when nobody waits for the answer any more.
+        // Cancelled when the answer is not awaited any more.
         let token = token.child_token();
         let _closed = token.clone().drop_guard();
         let turn = token.run_until_cancelled(self.turn()).await;

@@ -4,8 +4,8 @@
 //! ones; progress and partial results that still find no room are dropped. All other events wait for room: a run is no
 //! faster than its slowest watcher. The owner of an [`EventReceiver`] must read it or drop it.
 //!
-//! An aborted run waits for nobody: its remaining events are queued beyond the capacity, without previews. They are
-//! few, the ends of what had started.
+//! An aborted run waits for no watcher: its remaining events are queued beyond the capacity, without previews. They are
+//! few: the ends of calls and messages that had started.
 
 use futures_util::Stream;
 use pinion_protocol::event::{Event, EventKind};
@@ -163,7 +163,7 @@ impl Drop for StreamEnd {
 }
 
 impl EventReceiver {
-    /// Leaves out [previews](EventKind::is_preview) from now on, each of which would wake the watcher.
+    /// Leaves out [previews](EventKind::is_preview) from now on, because each would wake the watcher.
     #[must_use]
     pub fn without_previews(self) -> Self {
         self.shared.state().has_previews = false;

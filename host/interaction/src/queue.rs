@@ -58,7 +58,7 @@ impl MessageQueue {
         self.lock().is_empty()
     }
 
-    /// Removes and returns all messages, whatever the mode.
+    /// Removes and returns all messages, in any mode.
     pub fn clear(&self) -> Vec<Message> {
         self.lock().drain(..).map(|(message, _)| message).collect()
     }

@@ -27,11 +27,11 @@ const MAX_REDIRECTS: usize = 5;
 /// Limit on connecting, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for which an unused connection is kept. Many servers close theirs after five seconds, and a request that meets its
+/// Time that an unused connection is kept. Many servers close theirs after five seconds, and a request that meets its
 /// end is lost, so that it must not be longer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Chooses the proxy for an address; none connects directly. An error describes a proxy that cannot be used.
+/// Chooses the proxy for an address; `None` connects directly. An error describes a proxy that cannot be used.
 pub type ChooseProxy = Arc<dyn Fn(&Url) -> Result<Option<ChosenProxy>, String> + Send + Sync>;
 
 /// The proxy for an address.
@@ -46,7 +46,7 @@ pub struct ChosenProxy {
 /// Proxy and certificate authorities.
 #[derive(Clone, Default)]
 pub struct HttpSettings {
-    /// Chooses the proxy; `None` uses none.
+    /// Chooses the proxy; `None` connects directly.
     pub proxy: Option<ChooseProxy>,
     /// PEM file of certificate authorities besides the platform's, read for the first server over HTTP.
     pub certificates: Option<PathBuf>,
@@ -139,7 +139,7 @@ fn same_origin() -> redirect::Policy {
     })
 }
 
-/// Configures TLS with the platform's and the user's certificate authorities, or with none where there is no TLS.
+/// Configures TLS with the platform's and the user's certificate authorities, or without any if there is no TLS.
 fn tls(needs_roots: bool, roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;

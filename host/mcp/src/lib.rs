@@ -1,6 +1,6 @@
 //! Servers of the Model Context Protocol (MCP): their config, connections, catalogue and login.
 //!
-//! [`Servers`] holds all configured servers. Nothing runs until the first request to a server; what it offers is known
+//! [`Servers`] holds all configured servers. Nothing runs until the first request to a server; its offer is known
 //! before from a cache on disk. Servers are strangers: everything they send is bounded ([`limits`]), and everything of
 //! it that a message quotes is cleaned.
 //!

@@ -22,7 +22,7 @@ pub const MAX_NAME: usize = 128;
 pub const MAX_INSTRUCTIONS: usize = 16 << 10;
 /// Maximum pages of one list.
 pub const MAX_PAGES: usize = 64;
-/// Maximum rounds in which a server asks for input before it answers one request.
+/// Maximum rounds of input that a server asks for before it answers one request.
 pub const MAX_INPUT_ROUNDS: usize = 8;
 /// Maximum questions in one such round, and requests of a server that wait for an answer.
 pub const MAX_QUESTIONS: usize = 8;
@@ -35,8 +35,8 @@ pub const MAX_IN_FLIGHT: usize = 64;
 /// Maximum lines on a server's standard output that are no messages, as from a stray `print`.
 pub const MAX_STRAY_LINES: usize = 256;
 
-/// Longest wait for a stdio server to answer `server/discover`, after which it counts as an older one. Interpreters take
-/// seconds to start on a busy machine.
+/// Longest wait for a stdio server to answer `server/discover`; a server that takes longer counts as an older one.
+/// Interpreters take seconds to start on a busy machine.
 pub(crate) const DISCOVERY_WAIT: Duration = Duration::from_secs(10);
 /// Wait for a server to end by itself before it is killed.
 pub(crate) const EXIT_WAIT: Duration = Duration::from_secs(2);
@@ -46,19 +46,19 @@ pub(crate) const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Longest such wait that a request sits out; for a longer one it fails at once.
 pub(crate) const BACKOFF_SAT_OUT: Duration = Duration::from_secs(2);
-/// Life of a connection after which its end does not count as a failure to start.
+/// Minimum life of a connection whose end does not count as a failure to start.
 pub(crate) const HEALTHY: Duration = Duration::from_secs(30);
 /// Wait after a notice of a changed list, so that a flood of them leads to one fetch.
 pub(crate) const COALESCE: Duration = Duration::from_millis(100);
 /// Shortest time between two fetches of a changed list.
 pub(crate) const REFETCH_GAP: Duration = Duration::from_secs(1);
-/// Shortest time for which a list is good, whatever the server says.
+/// Shortest time that a list is good, even if the server says less.
 pub(crate) const REFETCH_LIFETIME: Duration = Duration::from_secs(60);
 /// Longest wait before a subscription that ended is opened again.
 pub(crate) const LISTEN_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Connections that may be lost while one request waits for a task.
 pub(crate) const MAX_TASK_LOSSES: u32 = 5;
-/// Times in a row that a server may ask for more scopes than those of the first login.
+/// Times in a row that a server may ask for more scopes than at the first login.
 pub(crate) const MAX_STEP_UPS: u32 = 2;
 /// Maximum characters of a server's text within one of our messages.
 pub(crate) const MAX_QUOTED: usize = 500;

@@ -30,7 +30,7 @@ pub struct Ports {
     /// Answers servers' questions.
     pub person: Arc<dyn Person>,
     /// Address of a document that describes this client to authorization servers, unless the server's entry names one;
-    /// none registers at each.
+    /// `None` registers at each.
     pub client_metadata: Option<Url>,
     /// Directories for servers that ask for roots.
     pub workspace_roots: Vec<PathBuf>,
@@ -51,7 +51,7 @@ pub struct LaunchedServer {
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     /// Pipe from its standard output.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
-    /// Pipe from its standard error, of which the end is kept for messages.
+    /// Pipe from its standard error; the end of its text is kept for messages.
     pub stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
     /// The process.
     pub process: Box<dyn ServerProcess>,
@@ -101,7 +101,7 @@ pub trait TokenStore: Send + Sync {
 
 /// The user, whom servers ask for input. All texts come from the server and are not cleaned.
 pub trait Person: Send + Sync {
-    /// Returns whether questions reach a user. Otherwise, servers learn that nobody can be asked.
+    /// Returns whether questions reach a user. Otherwise, servers learn that no user can be asked.
     fn can_answer(&self) -> bool {
         true
     }
@@ -119,8 +119,8 @@ pub trait Person: Send + Sync {
     fn consent_to_sampling<'a>(&'a self, server: &'a str, summary: &'a str) -> BoxFuture<'a, bool>;
     /// Sends a `sampling/createMessage` request (its parameters as JSON) to the model and returns the result as JSON.
     fn sample<'a>(&'a self, server: &'a str, request: String) -> BoxFuture<'a, Result<String, String>>;
-    /// Shows the address of a login page and opens it if possible. Returns the address to which the login page
-    /// redirected, if the user enters it because the browser is on another machine, and none otherwise.
+    /// Shows the address of a login page and opens it if possible. Returns the address that the login page redirected
+    /// to, if the user enters it because the browser is on another machine, and `None` otherwise.
     fn open_login<'a>(&'a self, server: &'a str, page: &'a LoginPage) -> BoxFuture<'a, Option<String>>;
     /// Shows a code to enter on a page, which any device may open. Returns once it is shown.
     fn show_code<'a>(&'a self, server: &'a str, code: &'a LoginCode) -> BoxFuture<'a, ()>;
@@ -234,7 +234,7 @@ impl TokenStore for MemoryTokens {
         async { Ok(self.lock().remove(key).is_some()) }.boxed()
     }
 
-    /// No other process knows these tokens.
+    /// Only this process knows these tokens.
     fn try_lock(&self, _: &str) -> io::Result<Option<Box<dyn Send>>> {
         Ok(Some(Box::new(())))
     }

@@ -26,7 +26,7 @@ use crate::ports::{Elicited, Person};
 const MAX_MESSAGE: usize = 16 << 10;
 /// Maximum bytes of an address that the user may open: all of it is shown.
 const MAX_ADDRESS: usize = 2 << 10;
-/// Maximum lines and characters of what a server wants to tell the model.
+/// Maximum lines and characters of a server's text for the model.
 const MAX_SAMPLE: (usize, usize) = (40, 3_000);
 
 /// Answers the questions of one server.
@@ -65,7 +65,7 @@ impl Questions {
         capabilities
     }
 
-    /// Answers one of the questions with which a server of protocol 2026-07-28 interrupts a request.
+    /// Answers one of the questions that a server of protocol 2026-07-28 uses to interrupt a request.
     pub(crate) async fn answer(&self, request: InputRequest) -> Result<Value, ErrorData> {
         let value = match request {
             InputRequest::CreateMessage(request) => serde_json::to_value(self.sample(request.params).await?),
@@ -112,8 +112,8 @@ impl Questions {
         Ok(self.person.elicit_url(&self.server, message, url).await)
     }
 
-    /// Asks the user to visit the addresses for want of which a server refused a request, and waits until that is done.
-    /// Returns false if the user declines.
+    /// Asks the user to visit the addresses that a server requires before it accepts a request, and waits until that is
+    /// done. Returns false if the user declines.
     pub(crate) async fn visit_all(&self, wanted: Vec<ElicitRequestParams>) -> Result<bool, ErrorData> {
         let _place = self.place()?;
         for question in wanted {
@@ -161,7 +161,7 @@ impl Questions {
     }
 }
 
-/// Describes a request to the model: its size, and what it says.
+/// Describes a request to the model: its size and its text.
 fn summary(params: &CreateMessageRequestParams) -> String {
     let mut text =
         format!("{}, up to {} tokens of answer", count(params.messages.len() as u64, "message"), params.max_tokens);
@@ -169,7 +169,7 @@ fn summary(params: &CreateMessageRequestParams) -> String {
         text.push_str(&format!("\n[system] {system}"));
     }
     for message in &params.messages {
-        // Whatever is no text is shown by its kind.
+        // Content that is not text is shown by its kind.
         let message = serde_json::to_value(message).unwrap_or_default();
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
         let content = message.get("content").cloned().unwrap_or_default();

@@ -26,8 +26,8 @@ pub struct CallContext {
     pub deadline: Instant,
     /// Receives the request's progress.
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// True if only an open connection may be used, and nobody asked: the request fails where others would wait, connect,
-    /// log in or answer questions.
+    /// True if only an open connection may be used, and the user must not be asked: the request fails where others
+    /// would wait, connect, log in or answer questions.
     pub only_connected: bool,
 }
 
@@ -66,10 +66,11 @@ pub(crate) trait Outgoing {
     /// Returns the method of the protocol.
     fn method(&self) -> &'static str;
 
-    /// Returns whether the request has no effect, whatever the server says about its tools, so that it may be repeated.
+    /// Returns whether the request has no effect, for any claims of the server about its tools, so that it may be
+    /// repeated.
     fn only_reads(&self) -> bool;
 
-    /// Returns the message of the protocol; none for [`Request::Connect`].
+    /// Returns the message of the protocol; `None` for [`Request::Connect`].
     ///
     /// # Errors
     /// A text is not the JSON it should be.

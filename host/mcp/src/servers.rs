@@ -127,7 +127,7 @@ impl Servers {
     /// Returns the result as JSON of at most [`MAX_MESSAGE`](crate::limits::MAX_MESSAGE) bytes.
     ///
     /// # Errors
-    /// See [`McpError`]. A server that needs a login fails with [`McpError::LoginRequired`] and asks nobody.
+    /// See [`McpError`]. A server that needs a login fails with [`McpError::LoginRequired`] and does not ask the user.
     pub async fn request(&self, server: &str, request: Request, call: CallContext) -> Result<String, McpError> {
         self.find(server)?.request(&request, &call).await
     }
@@ -135,7 +135,7 @@ impl Servers {
     /// Logs in to a server over HTTP with OAuth: shows a page or a code to the user and waits until it was used.
     ///
     /// # Errors
-    /// The login failed, was cancelled, or the server needs none.
+    /// The login failed, was cancelled, or the server needs no login.
     pub async fn login(&self, server: &str, method: LoginMethod, cancel: CancellationToken) -> Result<(), McpError> {
         self.find(server)?.login(method, &cancel).await
     }

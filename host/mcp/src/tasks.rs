@@ -1,6 +1,6 @@
 //! Handles of tasks at servers, on disk until their end is seen: a task may outlive a connection and this process.
 //!
-//! One file per task, of mode 0600. A file that is damaged or too old counts as none.
+//! One file per task, of mode 0600. A file that is damaged or too old is ignored.
 
 pub use pinion_protocol::mcp::McpTask as TaskHandle;
 use std::io;
@@ -18,7 +18,7 @@ const MAX_TASKS: usize = 64;
 const MAX_ID: usize = 1 << 10;
 /// Maximum bytes of a file.
 const MAX_FILE: u64 = 16 << 10;
-/// Seconds after which a task is forgotten: no server keeps results for ever.
+/// Seconds until a task is forgotten: no server keeps results forever.
 const MAX_AGE: u64 = 7 * 24 * 3600;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Tasks {
     directory: PathBuf,
-    /// None until they are read from the disk.
+    /// `None` until they are read from the disk.
     entries: Mutex<Option<Vec<Entry>>>,
 }
 
@@ -56,7 +56,7 @@ impl Tasks {
         entries
     }
 
-    /// Returns the tasks of a server for which no request waits.
+    /// Returns the tasks of a server that no request waits for.
     pub(crate) fn unattended(&self, identity: &str) -> Vec<TaskHandle> {
         let entries = self.entries();
         let of_server = entries.iter().flatten().filter(|entry| entry.identity == identity && !entry.is_followed);
@@ -79,7 +79,7 @@ impl Tasks {
         Followed { tasks: self.clone(), identity: identity.to_owned(), id: id.to_owned() }
     }
 
-    /// Waits for a task again. None if there is none with this id, or another request waits for it.
+    /// Waits for a task again. `None` if there is no task with this id, or another request waits for it.
     pub(crate) fn resume(self: &Arc<Self>, identity: &str, id: &str) -> Option<Followed> {
         let mut entries = self.entries();
         let entry = entries.iter_mut().flatten().find(|entry| entry.is(identity, id) && !entry.is_followed)?;
@@ -98,7 +98,7 @@ impl Tasks {
     }
 }
 
-/// A task for which a request waits. Dropping it leaves the task to a later request.
+/// A task that a request waits for. Dropping it leaves the task to a later request.
 #[derive(Debug)]
 pub(crate) struct Followed {
     tasks: Arc<Tasks>,

@@ -63,7 +63,7 @@ async fn configured(
     config.policy.limits.max_time = None;
     config.policy.compaction.automatic = false;
     config.ports.tools = Arc::new(NoTools);
-    // The session shows what the call made of the answer.
+    // The session shows the call's result, not the model's answer.
     config.ports.store = Arc::new(NoStore);
     if task.schema.is_none() {
         config.policy.tool_choice = ToolChoice::None;

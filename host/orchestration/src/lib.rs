@@ -34,7 +34,8 @@
 //! }
 //! ```
 //!
-//! A tool that hands a part of the task to a sub-agent, which has a conversation of its own and no more authority than the tool:
+//! A tool that hands a part of the task to a sub-agent, which has a separate conversation and no more authority than
+//! the tool:
 //!
 //! ```
 //! use pinion_agent::delegation::Assignment;

@@ -1,7 +1,7 @@
 //! Structured answers: JSON that matches a schema.
 //!
 //! The model gets an additional tool whose arguments are the answer; the run ends when the model calls it. Arguments
-//! that do not match the schema are rejected like those of any tool, so that the model can fix them. A model that stops
+//! that do not match the schema are rejected as with any tool, so that the model can fix them. A model that stops
 //! without calling the tool gets a reminder, and is then forced to call it. Both count as failed attempts, whose number
 //! is limited.
 
@@ -71,7 +71,7 @@ pub enum AnswerError {
     /// The answer matches the schema but not the type.
     #[error("the answer does not have the expected type")]
     Type(#[from] serde_json::Error),
-    /// Calls of a plan step were denied, so that the step is not done, whatever the model reports.
+    /// Calls of a plan step were denied, so that the step is not done, even if the model reports that it is.
     #[error("calls were denied: {}", listed(calls))]
     Denied {
         /// The denied calls.
@@ -108,7 +108,7 @@ pub async fn answer(
 /// Like [`answer`], but blocks the calling thread, which must not have an asynchronous runtime, until there is an answer.
 ///
 /// # Errors
-/// See [`AnswerError`]; also if the thread belongs to a runtime, or if none can be created.
+/// See [`AnswerError`]; also if the thread belongs to a runtime, or if a runtime cannot be created.
 pub fn answer_blocking(
     agent: &Agent,
     prompts: Vec<Message>,

@@ -1,13 +1,13 @@
 //! Sub-agents: agents that the tools of a run start for parts of the task.
 //!
-//! A sub-agent is a run with a conversation of its own: of its parent's conversation it gets only the prompt. It
+//! A sub-agent is a run with a separate conversation: it gets only the prompt from its parent's conversation. It
 //! inherits a restricted config: the model of its parent unless the user configured another one; the same hooks and
-//! approval; the same tools or a subset, with no more authority than the tool that started it; a turn limit of its own,
+//! approval; the same tools or a subset, with no more authority than the tool that started it; a separate turn limit,
 //! and the token and cost budget of its parent. Its events go to the watchers of its parent, their sessions are linked
 //! both ways, and its spend counts as its parent's. It is cancelled with the call that started it, and no run ends
 //! before its sub-agents have ended.
 //!
-//! The parent's model always gets a report in words, whatever the result: see [`Report::for_model`].
+//! The parent's model always gets a report in words, for any result: see [`Report::for_model`].
 
 use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;
@@ -106,7 +106,7 @@ struct Family {
 #[derive(Default)]
 struct Account {
     spend: Spend,
-    /// Number of children without a session of their own.
+    /// Number of children without a session.
     unstored: u32,
 }
 
@@ -314,7 +314,7 @@ impl Call {
         })
     }
 
-    /// Runs the sub-agent as a separate task, so that the run ends properly even if nobody waits for it any more.
+    /// Runs the sub-agent as a separate task, so that the run ends properly even if its caller is gone.
     async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: LaunchPlan) -> Option<(Outcome, Arc<str>)> {
         let mut context = self.begin(kind, &mut plan);
         let token = self.token.child_token();

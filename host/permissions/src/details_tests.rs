@@ -1,4 +1,4 @@
-//! Details of commands on which a decision depends: each is wrong in some way that other tests do not notice.
+//! Details of commands that affect a decision: each is wrong in some way that other tests do not notice.
 
 use crate::evasions_tests::repository;
 use crate::tests::{SANDBOX, STRICT, expect, judged, rules, scene};
@@ -24,7 +24,7 @@ fn rule_with_an_option_of_git_allows_commands_behind_it() {
 fn letter_with_a_value_is_an_option_too() {
     expect(Deny, &[(Deny, "git switch --force-create")], &["git switch -Cmain", "git switch -qCmain"]);
     expect(Deny, &[(Deny, "git rebase --exec")], &["git rebase -xid main"]);
-    // What follows the letter is its value.
+    // The text after the letter is its value.
     assert_ne!(judged("git switch -cCx", &[(Deny, "git switch --force-create")], STRICT).verdict, Deny);
 }
 
@@ -43,7 +43,7 @@ fn parent_of_a_directory_that_does_not_exist_is_uncertain() {
 
 #[test]
 fn indexes_that_are_names_are_computed() {
-    // What is computed may run a program, which a rule might deny.
+    // A computed text may run a program, which a rule might deny.
     let verdict = |command: &str| judged(command, &[(Deny, "rm")], SANDBOX).verdict;
     for command in ["echo ${a[b]}", "echo ${a[b]:-c}", "echo ${#a[x]}"] {
         assert_eq!(verdict(command), Ask, "{command}");
@@ -87,7 +87,7 @@ fn searches_beyond_the_index_may_show_excluded_files() {
         let rules = rules(&[]).excluding(vec![tracked.join(".env")]);
         judge(command, &scene(&tracked), &rules, STRICT).verdict
     };
-    // The index of this repository has no file, so that git shows none.
+    // The index of this repository has no file, so that git shows no content.
     assert_eq!(["git grep x", "git diff", "git grep x src/a.rs"].map(verdict), [Allow, Allow, Allow]);
     let beyond =
         ["git grep --untracked x", "git grep --no-index x", "git diff --cached", "git diff --no-index src .env"];

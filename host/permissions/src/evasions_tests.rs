@@ -1,4 +1,4 @@
-//! Commands that hide what they run, write or read.
+//! Commands that hide the programs and files that they run, write or read.
 
 use crate::Verdict::{Allow, Ask, Deny};
 use crate::tests::{SANDBOX, STRICT, expect, judged, project, rules, scene};

@@ -7,7 +7,7 @@ use crate::scene::{Scene, expansions, normal};
 use crate::shell::{Kind, Simple, Word};
 use std::path::{Path, PathBuf};
 
-/// Programs that search the directory in which they start unless they are given another one.
+/// Programs that search their current directory unless they are given another one.
 const SEARCH: &[&str] = &["rg", "ag", "ack"];
 
 /// Returns whether a command that only reads may show the content of an excluded path: it names that path, one below, a
@@ -39,8 +39,8 @@ pub(crate) fn may_read(command: &Simple, excluded: &Path, scene: &Scene<'_>) -> 
         || arguments.iter().any(|word| reaches(word, directories, excluded))
 }
 
-/// Returns the arguments without the expression of a search, which is the first word that is no option. An option with one of
-/// the letters of `-e` and `-f` may hold the expression instead.
+/// Returns the arguments without the expression of a search, which is the first word that is not an option. An option
+/// with one of the letters of `-e` and `-f` may hold the expression instead.
 fn files<'a>(program: &str, arguments: &'a [Word]) -> Vec<&'a Word> {
     let is_option = |word: &&&Word| word.text.starts_with('-');
     let all: Vec<&Word> = arguments.iter().collect();

@@ -1,16 +1,16 @@
 //! Commands of git that may show an excluded file, from the working tree or from a commit.
 //!
-//! A command that only shows names shows none, whatever else it reads. Of the others, those that look at the working tree
-//! show files of the index, and those that look at commits may show any file that has ever been there.
+//! A command that only shows names shows no content, even if it reads files. Other commands that look at the working
+//! tree show files of the index. Commands that look at commits may show any file that has ever been there.
 
 use crate::git::subcommand;
 use crate::scene::{Scene, normal};
 use crate::shell::{Kind, Simple, Word};
 use std::path::{Path, PathBuf};
 
-/// Maximum bytes of an index in which a name is looked for.
+/// Maximum bytes of an index that is searched for a name.
 const MAX_INDEX: u64 = 16 * 1024 * 1024;
-/// Subcommands that never show what a file contains.
+/// Subcommands that never show the content of a file.
 const NAMES: &[&str] = &[
     "branch",
     "cherry",
@@ -28,7 +28,7 @@ const NAMES: &[&str] = &[
     "tag",
     "worktree",
 ];
-/// Options with which a comparison or a commit is shown without the lines that changed.
+/// Options that hide the changed lines of a comparison or a commit.
 const SUMMARIES: &[&str] = &[
     "--dirstat",
     "--name-only",
@@ -42,7 +42,7 @@ const SUMMARIES: &[&str] = &[
     "--summary",
     "-s",
 ];
-/// Options of commands that list commits, with which these show no lines of files.
+/// Options that make commands that list commits show no lines of files.
 const LISTS: &[&str] = &[
     "--abbrev",
     "--abbrev-commit",
@@ -138,7 +138,7 @@ pub(crate) fn git_may_show(command: &Simple, excluded: &Path, scene: &Scene<'_>)
         return false;
     }
     let reaches = |word: &Word, is_object: bool| reaches(word, is_object, command, excluded, scene);
-    // The expression of a search is no path.
+    // The expression of a search is not a path.
     let has_expression = name == "grep" && !options().any(|word| word.text.contains('e'));
     let operands: Vec<&Word> =
         arguments[..end].iter().filter(|word| !is_option(word)).skip(usize::from(has_expression)).collect();
@@ -173,7 +173,7 @@ fn reaches(word: &Word, is_object: bool, command: &Simple, excluded: &Path, scen
         Some((_, path)) if is_object => path,
         _ => &word.text,
     };
-    // Git has patterns of its own, which the shell does not expand.
+    // Git has its own patterns, which the shell does not expand.
     if word.kind != Kind::Literal || text.starts_with(':') || text.contains(['*', '?', '[', '\\']) {
         return true;
     }
@@ -190,7 +190,7 @@ fn reaches(word: &Word, is_object: bool, command: &Simple, excluded: &Path, scen
 
 /// Returns whether the index may have a file at an excluded path or below.
 fn may_be_tracked(excluded: &Path, scene: &Scene<'_>) -> bool {
-    /// Version in which names are shortened.
+    /// Version with shortened names.
     const SHORTENED: &[u8] = &4_u32.to_be_bytes();
     let Ok(name) = excluded.strip_prefix(scene.workspace) else { return true };
     let index = scene.workspace.join(".git/index");

@@ -1,7 +1,8 @@
-//! Commands of git: which ones it has, and what others stand for.
+//! Commands of git: its own ones, and the meaning of others.
 //!
-//! A word that is no command of git is an alias, which the config of the repository or of the user defines, or a program
-//! `git-WORD`. An alias stands for other arguments, or for a line of the shell. Git lets none replace a command of its own.
+//! A word that is not a command of git is an alias, which the config of the repository or of the user defines, or a
+//! program `git-WORD`. An alias stands for other arguments, or for a line of the shell. An alias cannot replace a
+//! command of git itself.
 
 use crate::scene::Scene;
 use crate::shell::script::Simple;
@@ -146,9 +147,9 @@ const PUSHES: &[&str] = &["send-pack", "http-push"];
 /// The meaning of a word in the place of a command of git.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A command of git, or none at all.
+    /// A command of git, or no command at all.
     Command,
-    /// No config defines it, so that it is a program of its own.
+    /// No config defines it, so that it is a separate program.
     Program,
     /// Configs define it, with the arguments or, behind `!`, the line of the shell that it stands for.
     Alias {
@@ -156,11 +157,11 @@ pub(crate) enum Meaning {
         /// True if the repository defines it, or may have replaced the user's alias.
         is_repositorys: bool,
     },
-    /// Nobody knows.
+    /// The meaning is not known.
     Unknown,
 }
 
-/// Returns the word in the place of a command of git; none if there is none, or nobody knows where.
+/// Returns the word in the place of a command of git; `None` without one, or if its place is not known.
 pub(crate) fn subcommand(command: &Simple) -> Option<(usize, &Word)> {
     const VALUES: &[&str] = &[
         "-C",
@@ -196,7 +197,7 @@ pub(crate) fn meaning(command: &Simple, scene: &Scene<'_>) -> Meaning {
     let options = &command.words[1..at];
     let on_line = |word: &Word| word.text.to_ascii_lowercase().starts_with(&format!("alias.{name}="));
     if options.iter().any(on_line) {
-        // What the line itself defines is found there.
+        // The command of an alias that the line defines is found in the option.
         return Meaning::Program;
     }
     let is_elsewhere = |word: &Word| {
@@ -235,7 +236,7 @@ pub(crate) fn in_other_words(command: &Simple) -> Option<Simple> {
     Some(Simple { words, ..command.clone() })
 }
 
-/// Returns the configs of the repositories in which git may start; none if one is not in the usual place.
+/// Returns the configs of the repositories where git may start; `None` if one is not in the usual place.
 fn configs(directories: &[PathBuf]) -> Option<Vec<PathBuf>> {
     let mut configs = Vec::new();
     for directory in directories {
@@ -252,7 +253,7 @@ fn configs(directories: &[PathBuf]) -> Option<Vec<PathBuf>> {
     (!directories.is_empty()).then_some(configs)
 }
 
-/// Returns all definitions of an alias in configs; none if one cannot be read with certainty.
+/// Returns all definitions of an alias in configs; `None` if one cannot be read with certainty.
 fn defined(configs: impl Iterator<Item = PathBuf>, name: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     for path in configs {
@@ -269,8 +270,8 @@ fn defined(configs: impl Iterator<Item = PathBuf>, name: &str) -> Option<Vec<Str
     Some(found)
 }
 
-/// Returns the definitions of an alias in the text of a config; none if they are not certain, as with another file that it
-/// includes.
+/// Returns the definitions of an alias in the text of a config; `None` if they are not certain, as with another file
+/// that it includes.
 fn aliases(text: &str, name: &str) -> Option<Vec<String>> {
     let (mut found, mut is_alias) = (Vec::new(), false);
     for line in text.lines().map(str::trim) {
@@ -299,7 +300,7 @@ fn aliases(text: &str, name: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Returns the value of a setting without its quotes and comment; none if it is not valid.
+/// Returns the value of a setting without its quotes and comment; `None` if it is not valid.
 fn unquoted(value: &str) -> Option<String> {
     let (mut text, mut is_quoted, mut chars) = (String::new(), false, value.chars());
     while let Some(c) = chars.next() {

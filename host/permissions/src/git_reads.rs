@@ -67,7 +67,7 @@ pub(crate) fn is_git(command: &Simple, scene: &Scene<'_>) -> bool {
     let name = subcommand.literal().unwrap_or_default();
     let own = GIT_BANNED_OF.iter().find(|(subcommand, _)| *subcommand == name).map_or(&[][..], |(_, own)| own);
     let is_harmless = |word: &Word| {
-        // That of `log` starts a program that verifies.
+        // The placeholder `%G` of `log` starts a program that verifies signatures.
         let is_program = is_banned(word, own) || word.text.contains("%G");
         !is_program && !is_banned(word, GIT_BANNED) && is_object(word, command, scene)
     };

@@ -1,6 +1,6 @@
-//! Patterns in which `*` stands for any text.
+//! Patterns whose `*` stands for any text.
 
-/// Matches a pattern in which `*` stands for any text. Takes at most the product of both lengths in steps.
+/// Matches a pattern whose `*` stands for any text. Takes at most the product of both lengths in steps.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut read, mut retry) = (0, 0, None);

@@ -1,4 +1,4 @@
-//! Options with which well-known programs run other programs or write files, although nobody expects it of the command.
+//! Options that make well-known programs unexpectedly run other programs or write files.
 //!
 //! A rule that allows the beginning of a command does not cover them, unless the rule itself names the option.
 
@@ -244,7 +244,7 @@ fn other_git<'a>(command: &'a Simple, named: &[Word]) -> Option<&'a Word> {
     let is_quiet = |word: &&Word| matches!(word.text.as_str(), "--no-pager" | "-P");
     let at = 1 + words[1..].iter().take_while(is_quiet).count();
     let subcommand = words.get(at)?;
-    // What stands before the subcommand changes what it runs and where.
+    // Options before the subcommand change which programs it runs, and where.
     if subcommand.text.starts_with('-') {
         return (at >= named.len() && !matches!(subcommand.text.as_str(), "--version" | "--help"))
             .then_some(subcommand);
@@ -271,7 +271,7 @@ fn sets_variable(word: &Word) -> bool {
     !word.text.starts_with('-') && !is_quiet
 }
 
-/// Returns a target beyond the one that a rule names. A rule that names none is about all of them.
+/// Returns a target beyond the one that a rule names. A rule that names no target is about all targets.
 fn other_target<'a>(beyond: &'a [Word], named: &[Word]) -> Option<&'a Word> {
     if named.iter().skip(1).all(|word| word.text.starts_with('-')) {
         return None;

@@ -1,6 +1,6 @@
-//! Commands that stay in the sandbox and destroy what no snapshot brings back: commits that only a repository has.
+//! Commands that stay in the sandbox and destroy data that no snapshot restores: commits that only a repository has.
 //!
-//! This guards against accidents and not against malice: a script may do the same, and nobody sees it.
+//! This guards against accidents and not against malice: a script may do the same unnoticed.
 
 use crate::git;
 use crate::shell::{Simple, Word};
@@ -8,7 +8,7 @@ use crate::shell::{Simple, Word};
 /// Programs that remove or replace the files that they name.
 const REMOVERS: &[&str] = &["dd", "mv", "rm", "rmdir", "shred", "truncate", "unlink"];
 
-/// Subcommands of git, with the words one of which makes them lose commits; `*` if no word is needed.
+/// Subcommands of git, with words that each make them lose commits; `*` if no word is needed.
 const LOSES: &[(&str, &[&str])] = &[
     ("branch", &["-D"]),
     ("filter-branch", &["*"]),

@@ -20,7 +20,7 @@ const WRITERS: &[&str] = &[
     "chmod", "chown", "cp", "dd", "install", "ln", "mkdir", "mv", "rm", "rmdir", "sed", "shred", "tee", "touch",
     "truncate", "unlink",
 ];
-/// Programs whose first argument that is no option is a host.
+/// Programs whose first argument that is not an option is a host.
 const REMOTE: &[&str] =
     &["ssh", "scp", "sftp", "rsync", "telnet", "nc", "ncat", "ping", "dig", "host", "nslookup", "ftp", "curl", "wget"];
 /// Most parts of an explanation.
@@ -47,7 +47,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The answer to a command on which no rule decides.
+/// The answer to a command that no rule decides on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
     /// The sandbox confines it.
@@ -99,7 +99,7 @@ pub enum Reason {
         /// The file that has it.
         source: Source,
     },
-    /// A rule may apply to what the shell computes.
+    /// A rule may apply to text that the shell computes.
     MaybeRule {
         /// The rule.
         rule: String,
@@ -150,14 +150,13 @@ impl Judgement {
     }
 }
 
-/// Decides on a line: what a rule denies is denied, what a rule asks about is asked about, and what is left needs a rule
-/// that allows it, for each of its simple commands.
+/// Decides on each simple command of a line: a rule denies it, a rule asks about it, or it needs a rule that allows it.
 pub fn judge(command: &str, scene: &Scene<'_>, rules: &Rules, policy: Policy) -> Judgement {
     let script = match shell::parse(command, scene) {
         Ok(script) => script,
         Err(unreadable) => {
             let reason = Reason::Unreadable(unreadable.to_string());
-            // What cannot be read may be what a rule is about.
+            // A rule may be about a part that cannot be read.
             let verdict =
                 if rules.narrowing().is_some() { policy.uncertain().max(Verdict::Ask) } else { policy.uncertain() };
             return whole(command, verdict, reason);
@@ -179,7 +178,7 @@ pub fn judge(command: &str, scene: &Scene<'_>, rules: &Rules, policy: Policy) ->
         return whole(command, verdict, reason);
     }
     let verdict = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Ask);
-    // The explanation begins with what decides.
+    // The explanation begins with the deciding part.
     parts.sort_by_key(|part| std::cmp::Reverse(part.verdict));
     parts.dedup();
     parts.truncate(MAX_PARTS);
@@ -192,7 +191,7 @@ fn whole(command: &str, verdict: Verdict, reason: Reason) -> Judgement {
 }
 
 impl Policy {
-    /// Returns the verdict on what is not certain.
+    /// Returns the verdict on uncertain commands.
     fn uncertain(self) -> Verdict {
         match self.otherwise {
             Otherwise::Allow => Verdict::Allow,
@@ -237,7 +236,7 @@ impl Judge<'_> {
                         let (rule, source) = of();
                         return Some((verdict, Reason::Rule { rule, source }));
                     }
-                    // The sandbox prevents what the built-in rules are about.
+                    // The sandbox prevents the accidents that the built-in rules are about.
                     Hit::Maybe | Hit::Yes
                         if rule.source == Source::BuiltIn && self.policy.otherwise != Otherwise::Ask => {}
                     Hit::Maybe | Hit::Yes => doubt = doubt.or_else(|| Some(of())),
@@ -352,7 +351,7 @@ impl Judge<'_> {
         seen.chain(followed).collect()
     }
 
-    /// Returns why a command may run, or else what keeps a rule from allowing it.
+    /// Returns why a command may run, or else the obstacle that keeps a rule from allowing it.
     fn allowed(&self, command: &Simple) -> Result<Reason, Option<String>> {
         let reason = self.covered(command)?;
         if let Some(change) = self.script.changes.first() {
@@ -406,7 +405,7 @@ impl Judge<'_> {
         Err(problem)
     }
 
-    /// Returns what keeps a rule that covers the first words of a command from allowing it.
+    /// Returns the obstacle that keeps a rule that covers the first words of a command from allowing it.
     fn obstacle(&self, command: &Simple, length: usize) -> Option<String> {
         let rest = &command.words[length..];
         if let Some(name) = strange_variable(command) {

@@ -1,4 +1,5 @@
-//! Commands that need no question, run under observation: none opens what is outside of the workspace or excluded.
+//! Commands that need no question, run under observation: no command opens files that are outside the workspace or
+//! excluded.
 
 use crate::tests::rules;
 use crate::{Otherwise, Policy, Scene, Verdict, judge};
@@ -10,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 /// Text in all files that no command may show.
 const MARK: &str = "sentinel-7f3a";
-/// Lines in which `{}` stands for each of [`READERS`].
+/// Lines; `{}` stands for each of [`READERS`].
 const OF_READERS: &[&str] = &[
     "{} src/a.rs",
     "{} a/notes",
@@ -402,7 +403,7 @@ fn command_without_a_question_opens_nothing_outside_and_nothing_excluded() {
         let output = world.run(line);
         let shown = [output.stdout, output.stderr].concat();
         let shown = String::from_utf8_lossy(&shown);
-        // Git compares tracked files with the index before it decides what to show.
+        // Git compares tracked files with the index before it decides which files to show.
         let accessed = world.accessed();
         let is_compared = |path: &&PathBuf| line.starts_with("git") && path.starts_with(&world.workspace);
         let accessed: Vec<_> = accessed.into_iter().filter(|path| sees_access && !is_compared(path)).collect();

@@ -55,8 +55,9 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("touch", &[""]),
 ];
 
-/// Returns the rule that would allow a line in this project, if there is one that a person can overlook: the beginning of
-/// a command that builds or tests. There is none for what destroys, publishes, is computed, or is not known.
+/// Returns the rule that would allow a line in this project, if there is one that a person can overlook: the beginning
+/// of a command that builds or tests. There is no such rule for commands that destroy, publish, are computed, or are
+/// not known.
 pub fn offer(command: &str, scene: &Scene<'_>, rules: &Rules) -> Option<String> {
     let policy = Policy { reads: true, otherwise: Otherwise::Ask };
     let judgement = judge(command, scene, rules, policy);

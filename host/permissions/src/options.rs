@@ -7,7 +7,7 @@ use crate::shell::{Simple, Word};
 /// Spellings of the options of a program.
 struct Program {
     names: &'static [&'static str],
-    /// Words of which the command has one; none stand for all commands of the program.
+    /// Words; the command has one of them. An empty list stands for all commands of the program.
     subcommands: &'static [&'static str],
     /// Options that mean the same. A letter in several groups means all of them together.
     same: &'static [&'static [&'static str]],

@@ -1,4 +1,4 @@
-//! Programs that only read, with the options under which they do.
+//! Programs that only read, with the options that keep it so.
 //!
 //! Each option is listed with its kind, and one that is not is a question. Left out are those that write, start a program,
 //! follow links into directories, or name a file that lists others or holds expressions: `-L`, `--files0-from`, `-f FILE`,
@@ -165,7 +165,7 @@ const READERS: &[Reader] = &[
          ignore-case ignore-leading-blanks ignore-nonprinting key merge month-sort numeric-sort parallel \
          random-sort reverse sort stable unique version-sort zero-terminated",
     ),
-    // Of two directories, it opens what links in them lead to.
+    // Of two directories, it opens the targets of links in them.
     reader(
         &["diff"],
         Arguments::Content,
@@ -217,7 +217,7 @@ const FIND: &str = "a amin and anewer atime cmin cnewer ctime d daystart depth e
          newer newermt nogroup noleaf not nouser o or P path perm print print0 printf prune quit readable \
          regex regextype samefile size true type uid used user wholename writable xdev xtype E";
 
-/// Returns the entry of a program; that of `find` is [`is_find`].
+/// Returns the entry of a program; `find` has [`is_find`] instead.
 pub(crate) fn of(name: &str) -> Option<&'static Reader> {
     READERS.iter().find(|reader| reader.names.contains(&name))
 }
@@ -234,7 +234,7 @@ pub(crate) fn is_find(command: &Simple, scene: &Scene<'_>) -> bool {
         let is_mode =
             |text: &str| text.contains(['+', '=']) && text.bytes().all(|byte| b"ugoarwxXst+-=,".contains(&byte));
         let is_known = |name: &str| FIND.split(' ').any(|known| known == name) || is_number(name) || is_mode(name);
-        // Also values, such as those of `-perm -644` and `-perm -u+x`.
+        // Also values, as in `-perm -644` and `-perm -u+x`.
         word.text.strip_prefix('-').is_none_or(is_known) && is_readable(word, Arguments::Names, command, scene)
     })
 }
@@ -252,7 +252,7 @@ impl Reader {
             before.chain(arguments.get(options + 1..).unwrap_or_default())
         };
         let is_operand = |word: &Word| match self.arguments {
-            // Some programs open what is in a directory, and others fail.
+            // Some programs open the content of a directory, and others fail.
             Arguments::Content => !is_directory(word, command),
             _ => true,
         };
@@ -267,7 +267,7 @@ impl Reader {
             && arguments.iter().all(|word| is_readable(word, self.arguments, command, scene))
     }
 
-    /// Returns whether a word is no option, or consists of listed ones.
+    /// Returns whether a word is not an option, or consists of listed ones.
     fn has_option(&self, word: &Word) -> bool {
         let Some(text) = word.text.strip_prefix('-').filter(|text| !text.is_empty()) else { return true };
         if let Some(long) = text.strip_prefix('-') {
@@ -287,7 +287,7 @@ impl Reader {
     }
 }
 
-/// Returns whether a word names a directory, in one of the directories in which a command may start.
+/// Returns whether a word names a directory, in one of the directories where a command may start.
 fn is_directory(word: &Word, command: &Simple) -> bool {
     let mut directories = command.directories.iter().flatten();
     word.kind != Kind::Literal || directories.any(|directory| directory.join(&word.text).is_dir())

@@ -38,7 +38,7 @@ const VARIABLES: &[&str] = &[
     "PROPTEST_CASES",
 ];
 
-/// Returns the first variable of a command that may change what it does.
+/// Returns the first variable of a command that may change its behaviour.
 pub(crate) fn strange_variable(command: &Simple) -> Option<&str> {
     let strange = |(name, value): &&(String, Word)| !VARIABLES.contains(&name.as_str()) || value.kind == Kind::Dynamic;
     command.assignments.iter().find(strange).map(|(name, _)| name.as_str())

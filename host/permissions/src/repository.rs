@@ -1,4 +1,4 @@
-//! Repositories of git in which a command that reads runs no other program.
+//! Repositories of git where a command that reads runs only git.
 //!
 //! Git runs programs that the repository's own files name: in its config, in hooks, and in the repositories of submodules.
 //! Only settings that are known to run nothing are accepted.
@@ -13,7 +13,7 @@ const MAX_CONFIG: u64 = 64 * 1024;
 const MAX_INDEX: u64 = 64 * 1024 * 1024;
 /// Maximum number of hooks and samples of hooks.
 const MAX_HOOKS: usize = 100;
-/// Settings with which a command that reads fetches what is missing.
+/// Settings that make a command that reads fetch missing objects.
 const FETCHES: [(&str, &str); 2] = [("extensions", "partialclone"), ("remote", "promisor")];
 /// Hooks that run when something is recorded, fetched or sent.
 const HOOKS: &[&str] = &[
@@ -32,8 +32,9 @@ const HOOKS: &[&str] = &[
     "prepare-commit-msg",
 ];
 
-/// Returns whether git, started in `directory`, finds the workspace's own repository, or none, and runs no program that it
-/// names. `compares_files` is true for commands that look at the files of the workspace, and so into submodules.
+/// Returns whether git, started in `directory`, finds the workspace's own repository, or no repository, and runs no
+/// program that it names. `compares_files` is true for commands that look at the files of the workspace, and so into
+/// submodules.
 pub(crate) fn is_plain(directory: &Path, workspace: &Path, compares_files: bool) -> bool {
     let exists = |path: &Path| path.symlink_metadata().is_ok();
     let is_one = |path: &Path| exists(&path.join(".git")) || exists(&path.join("HEAD"));

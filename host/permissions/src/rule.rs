@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 /// Maximum bytes of a rule.
 const MAX_BYTES: usize = 1_000;
 
-/// A rule without its effect: what it is about.
+/// A rule without its effect: the calls that it is about.
 ///
-/// Written as the beginning of a command (`cargo test`, `git push --force`), as `write:DIRECTORY` or `read:DIRECTORY`, as
-/// `net:HOST`, in which `*.` stands for all hosts below, as `mcp:SERVER` or `mcp:SERVER/TOOL`, or as `tool:NAME`.
+/// Written as the beginning of a command (`cargo test`, `git push --force`), as `write:DIRECTORY` or `read:DIRECTORY`,
+/// as `net:HOST`, where `*.` stands for all hosts below, as `mcp:SERVER` or `mcp:SERVER/TOOL`, or as `tool:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     text: String,
@@ -29,7 +29,7 @@ enum Subject {
     Tool(ToolRule),
 }
 
-/// The reason why a text is no rule.
+/// The reason why a text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid rule `{rule}`: {reason}")]
 pub struct RuleError {
@@ -50,7 +50,7 @@ impl Rule {
     /// Reads a rule. `~` stands for `home`.
     ///
     /// # Errors
-    /// The text is no rule.
+    /// The text is not a rule.
     pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, RuleError> {
         let trimmed = text.trim();
         let failed = |reason: &str| RuleError { rule: text.chars().take(100).collect(), reason: reason.to_owned() };
@@ -198,7 +198,7 @@ impl Rule {
         true
     }
 
-    /// Returns whether the rule is about writing, and the path as it was written; none if it is not about files.
+    /// Returns whether the rule is about writing, and the path as it was written; `None` if it is not about files.
     pub fn file(&self) -> Option<(bool, &str)> {
         match &self.subject {
             Subject::Write(path) => Some((true, path)),
@@ -207,7 +207,7 @@ impl Rule {
         }
     }
 
-    /// Returns the host that the rule is about, in which `*.` stands for all hosts below.
+    /// Returns the host that the rule is about; `*.` in it stands for all hosts below.
     pub fn host(&self) -> Option<&str> {
         match &self.subject {
             Subject::Host(host) => Some(host),

@@ -44,7 +44,7 @@ pub struct Rules {
     excluded: Vec<PathBuf>,
 }
 
-/// The rules of Pinion, all of which deny. They guard against accidents that no sandbox would undo.
+/// The rules of Pinion, which all deny. They guard against accidents that no sandbox would undo.
 pub const BUILT_IN_RULES: &[&str] = &[
     r"rm -r /",
     r"rm -r /\*",
@@ -121,7 +121,7 @@ impl Rules {
     /// Adds a rule.
     ///
     /// # Errors
-    /// The text is no rule, a rule that allows contains a star, or a project allows something.
+    /// The text is not a rule, a rule that allows contains a star, or a project allows something.
     pub fn add(&mut self, verdict: Verdict, text: &str, source: Source, home: Option<&Path>) -> Result<(), String> {
         let rule = Rule::parse(text, home).map_err(|error: RuleError| error.to_string())?;
         if verdict == Verdict::Allow && rule.has_pattern() {
@@ -140,7 +140,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Returns what the rules say about a file that a tool writes or reads: the strictest, with its rule.
+    /// Returns the strictest rule about a file that a tool writes or reads, with its effect.
     pub fn about_file(&self, writes: bool, path: &Path, workspace: &Path) -> Option<&Effective> {
         let absolute = crate::normal(&workspace.join(path));
         let followed = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
@@ -152,13 +152,13 @@ impl Rules {
         self.rules.iter().filter(hits).max_by_key(|rule| rule.verdict)
     }
 
-    /// Returns what the rules say about a host, by its name in lower case or its address: the strictest, with its rule.
+    /// Returns the strictest rule about a host, by its name in lower case or its address, with its effect.
     pub fn about_host(&self, host: &str) -> Option<&Effective> {
         let host = host.trim_end_matches('.');
         self.rules.iter().filter(|rule| rule.rule.covers_host(host)).max_by_key(|rule| rule.verdict)
     }
 
-    /// Returns all rules in the order in which they were added.
+    /// Returns all rules in the order of their addition.
     pub fn iter(&self) -> impl Iterator<Item = &Effective> {
         self.rules.iter()
     }

@@ -1,4 +1,4 @@
-//! Rules that allow a program, and what this program may start or reach.
+//! Rules that allow a program, and the programs and files that it may start or reach.
 
 use crate::Verdict::{Allow, Ask};
 use crate::judge;

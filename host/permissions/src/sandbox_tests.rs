@@ -23,7 +23,7 @@ fn here_documents_and_braces_stay_in_the_sandbox() {
         let judgement = judged(command, &[], policy);
         assert_eq!(judgement.verdict, Allow, "{command}: {judgement:#?}");
     }
-    // What the document gives to a shell counts, wherever the redirection stands.
+    // A document's text for a shell counts, wherever the redirection stands.
     let rule = (Deny, "git push");
     for command in
         ["sh - <<'EOF'\ngit push\nEOF", "sh -s - <<EOF\ngit push\nEOF", "sh <<'EOF' 2>&1 | tail\ngit push\nEOF"]

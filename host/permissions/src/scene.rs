@@ -1,4 +1,4 @@
-//! The place in which a command would run.
+//! The place where a command would run.
 
 use crate::glob::glob;
 use std::path::{Component, Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Component, Path, PathBuf};
 /// Maximum number of components of a path.
 const MAX_COMPONENTS: usize = 256;
 
-/// The place in which a command would run.
+/// The place where a command would run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The project's directory, absolute and without links.
     pub workspace: &'a Path,
-    /// The directory in which the command starts, absolute.
+    /// The directory where the command starts, absolute.
     pub directory: &'a Path,
     /// The user's home directory.
     pub home: Option<&'a Path>,
 }
 
 impl Scene<'_> {
-    /// Returns whether a path, seen from `directory`, is in the workspace, whatever links it leads through.
+    /// Returns whether a path, seen from `directory`, is in the workspace, also through links.
     pub fn contains(&self, directory: &Path, path: &str) -> bool {
         self.resolved(directory, path).is_some_and(|path| path.starts_with(self.workspace))
     }
@@ -38,7 +38,7 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         match component {
             _ if number > MAX_COMPONENTS => return None,
             Component::CurDir => {}
-            // The parent of what a link leads to is not the one that the spelling suggests.
+            // The parent of a link's target is not the one that the spelling suggests.
             Component::ParentDir if is_absent => return None,
             Component::ParentDir => drop(current.pop()),
             other => {
@@ -60,8 +60,8 @@ fn resolved(path: &Path) -> Option<PathBuf> {
 /// Maximum number of entries of directories that are compared with one pattern.
 const MAX_ENTRIES: usize = 4_000;
 
-/// Returns all paths for which the shell may replace a pattern, seen from `directory`, and perhaps more; `None` if there are
-/// too many entries to look at. Names that begin with a dot need a pattern that does.
+/// Returns all paths that may replace a pattern in the shell, seen from `directory`, and perhaps more; `None` if there
+/// are too many entries to look at. Names that begin with a dot need a pattern that does.
 pub(crate) fn expansions(directory: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     let (mut found, mut looked_at) = (vec![PathBuf::new()], 0_usize);
     for component in directory.join(pattern).components() {

@@ -1,4 +1,4 @@
-//! Decisions on commands, and what hides in them.
+//! Decisions on commands, and on commands hidden in them.
 
 use crate::{Judgement, Otherwise, Policy, Rules, Scene, Source, Verdict, judge, offer, shell};
 use proptest::prelude::*;

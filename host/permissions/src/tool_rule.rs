@@ -1,9 +1,10 @@
 //! Rules about tools of MCP servers and of plugins, and forms of rules that other agents have.
 
-/// The name of a tool: that of its server, as it begins the tool's own name, and the rest; or the name of a plugin's tool.
+/// The name of a tool: its server's name, as it begins the tool's own name, and the rest; or the name of a plugin's
+/// tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolName {
-    /// The server; none for a plugin's tool.
+    /// The server; `None` for a plugin's tool.
     server: Option<String>,
     tool: String,
 }
@@ -56,12 +57,12 @@ pub(crate) enum ToolRule {
     One(ToolName),
 }
 
-/// The forms of rules, for a rule that has none of them.
+/// The forms of rules, for a rule that has another form.
 pub(crate) const KINDS: &str = "the words before `:` are `read`, `write`, `net`, `mcp` and `tool`, such as \
     `mcp:SERVER/TOOL`; quote a program whose name has a colon";
 
 impl ToolRule {
-    /// Reads what stands behind `mcp:` or `tool:`.
+    /// Reads the text behind `mcp:` or `tool:`.
     ///
     /// # Errors
     /// It names no server or tool.
@@ -103,7 +104,8 @@ pub(crate) fn is_kind(text: &str) -> bool {
     text.len() > 1 && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-' || byte == b'_')
 }
 
-/// Returns what to write for a rule in the form of another agent, such as `Bash(git *)`; `None` if it is none.
+/// Returns a hint with the right text for a rule in the form of another agent, such as `Bash(git *)`; `None` for other
+/// text.
 pub(crate) fn other_form(text: &str) -> Option<String> {
     if let Some(rest) = text.strip_prefix("mcp__") {
         let rule = match rest.split_once("__") {
@@ -112,7 +114,7 @@ pub(crate) fn other_form(text: &str) -> Option<String> {
         };
         return Some(format!("it has the form of another program; write `{rule}`"));
     }
-    // The name by which a model calls the tool of a server.
+    // The name that a model uses to call a server's tool.
     let of_tool = text.strip_prefix("tool:").unwrap_or(text).trim();
     if of_tool.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
         && let Some(name) = ToolName::of_offered(of_tool)

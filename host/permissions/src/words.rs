@@ -24,9 +24,9 @@ const SECRETS: &[&str] = &[
 pub(crate) enum Arguments {
     /// Texts. The options have no effect on files either.
     Texts,
-    /// Files, of which only names and attributes are shown.
+    /// Files; only their names and attributes are shown.
     Names,
-    /// Files that are opened, and of which only numbers or a kind are shown.
+    /// Files that are opened; only numbers or a kind are shown.
     Measures,
     /// Files, whose content is shown.
     Content,

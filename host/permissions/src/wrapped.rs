@@ -8,14 +8,14 @@ use crate::readers::shows_no_content;
 use crate::scene::Scene;
 use crate::shell::{self, Simple, Word};
 
-/// Programs that start none of their arguments, whatever these say.
+/// Programs that never start any of their arguments.
 const STARTS_NOTHING: &[&str] = &[
     "[", "basename", "cat", "chgrp", "chmod", "chown", "cp", "cut", "diff", "dirname", "du", "echo", "egrep", "false",
     "fgrep", "file", "grep", "head", "install", "kill", "ln", "ls", "mkdir", "mktemp", "mv", "printf", "pwd",
     "readlink", "realpath", "rg", "rm", "rmdir", "sed", "seq", "sleep", "sort", "stat", "tail", "tee", "test", "touch",
     "tr", "true", "truncate", "uniq", "wc", "which",
 ];
-/// Arguments of one command that are looked at, and those of them that are read as lines.
+/// Arguments of one command that are looked at, and how many of them are read as lines.
 const MAX_WORDS: usize = 40;
 const MAX_LINES: usize = 8;
 
@@ -29,7 +29,7 @@ pub(crate) fn wrapped(command: &Simple, scene: &Scene<'_>) -> Vec<Simple> {
     let suffixes = arguments.clone().map(|at| Simple { words: command.words[at..].to_vec(), ..command.clone() });
     let is_line = |word: &&Word| word.literal().is_some_and(|text| text.contains(char::is_whitespace));
     let lines = command.words[arguments].iter().filter(is_line).take(MAX_LINES);
-    // What cannot be read may be no command at all.
+    // Text that cannot be read may be no command at all.
     let lines = lines.filter_map(|word| shell::parse(word.literal()?, scene).ok());
     let lines = lines.flat_map(|script| script.commands);
     suffixes.chain(lines).filter(|command| command.words[0].literal().is_some()).collect()

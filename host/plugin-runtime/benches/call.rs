@@ -1,8 +1,8 @@
 //! One tool call: a fresh instance, 1 KB in and out, through registry, limits, WASI context and ledger; against bare
 //! wasmtime with the same settings and component. Also loading, reloading, and the cost of fuel.
 //!
-//! Needs the guests of the tests: `tests/build-guests.sh`. With a command in `PINION_COMMAND`, a reload is also measured with
-//! the process in which that compiles plugins.
+//! Needs the guests of the tests: `tests/build-guests.sh`. With a command in `PINION_COMMAND`, a reload is also
+//! measured with the process that compiles plugins.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "call/bare.rs"]
@@ -25,7 +25,7 @@ fn tokio() -> Tokio {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-/// Returns the time that `n` calls take, each after a pause in which the processor may sleep.
+/// Returns the time that `n` calls take, each after a pause that lets the processor sleep.
 fn after_pauses<T>(n: u64, mut call: impl FnMut() -> T) -> Duration {
     let mut spent = Duration::ZERO;
     for _ in 0..n {
@@ -77,7 +77,8 @@ fn one_call(c: &mut Criterion) {
     group.finish();
 }
 
-/// A call of a tool of an MCP server that answers at once: what the bridge and the runtime add to the server's own time.
+/// A call of a tool of an MCP server that answers at once: the time that the bridge and the runtime add to the server's
+/// own.
 fn bridged_call(c: &mut Criterion) {
     let tokio = tokio();
     let servers = Arc::new(servers::Immediate::new());
@@ -122,7 +123,7 @@ fn loading(c: &mut Criterion) {
     group.finish();
 }
 
-/// Returns the command that compiles plugins in a process of its own.
+/// Returns the command that compiles plugins in a separate process.
 fn compiler() -> Option<Compiler> {
     let program = std::env::var_os("PINION_COMMAND")?.into();
     Some(Compiler { program, arguments: vec!["compile-component-for-parent".into()] })
@@ -152,7 +153,7 @@ fn reload(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, compiler: Option
             let mut spent = Duration::ZERO;
             for _ in 0..n {
                 round += 1;
-                // Each version is new, so that none comes from the cache.
+                // Each version is new, so that the cache has no code for it.
                 let mut bytes = versions[round as usize % 2].clone();
                 bytes.extend([0, 6, 1, b'n']);
                 bytes.extend(round.to_le_bytes());

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 const INSTALLED: usize = 1_000;
 const USED: usize = 100;
 const AT_ONCE: usize = 10_000;
-/// Repetitions, of which the fastest counts: everything else on the machine only adds time.
+/// Repetitions; only the fastest counts: everything else on the machine only adds time.
 const ROUNDS: usize = 7;
 /// The most that a start with all plugins may take longer than one without.
 const START: Duration = Duration::from_millis(30);
@@ -56,7 +56,7 @@ fn main() {
         return;
     }
     let begun = Instant::now();
-    // In a process of its own, so that the memory of this one is that of a start.
+    // In a separate process, so that this process uses only the memory of a start.
     let prepared = Command::new(std::env::current_exe().unwrap()).arg(PREPARE).status().unwrap();
     assert!(prepared.success());
     println!("{INSTALLED} plugins compiled, or read from the cache, and described in {:.1?}", begun.elapsed());
@@ -78,7 +78,7 @@ fn tool(number: usize) -> String {
     format!("gr{number:03}")
 }
 
-/// The argument of the process that compiles what is not compiled yet.
+/// The argument of the process that compiles the missing code.
 const PREPARE: &str = "prepare";
 
 /// Megabytes of the process that are its own: neither shared with others nor of a file.
@@ -125,7 +125,7 @@ async fn installed(files: &[PathBuf], cache: &Path) -> bool {
     let alone = lookup(&start(&files[..1], cache).await.1).await;
     let (_, plugins) = start(files, cache).await;
     println!("lookup among 1: {alone:.1?}, among {INSTALLED}: {:.1?}", lookup(&plugins).await);
-    // The pool keeps the memory of some instances, whatever plugin they were of.
+    // The pool keeps the memory of some instances of any plugin.
     for _ in 0..20 {
         plugins.call(&tool(0), json!({})).await;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Parts that one result or update may have.
 pub(crate) const MAX_PARTS: usize = 1000;
-/// Bytes that a part counts besides its text or picture: about what it takes wherever it is kept or written.
+/// Bytes that a part counts besides its text or picture: roughly its overhead wherever it is kept or written.
 const PART_BYTES: usize = 64;
 /// Bytes that the details of one result may have.
 const MAX_DETAILS_BYTES: usize = 4 * 1024 * 1024;
@@ -26,7 +26,7 @@ pub(crate) fn content(part: wit::Content) -> Content {
     match part {
         wit::Content::Text(text) => Content::Text { text },
         wit::Content::Image(image) => Content::Image(Image { media_type: image.media_type, data: image.data }),
-        // No other kind is known yet; the contract says that it is then text.
+        // All other kinds are unknown; the contract says to treat them as text.
         wit::Content::Other(json) => Content::Text { text: json },
     }
 }
@@ -68,7 +68,8 @@ fn shown_bytes(details: Option<&String>, display: &wit::Display, extra: Option<&
     details.map_or(0, String::len) + display + extra.map_or(0, String::len)
 }
 
-/// Converts an error that a tool returned. One with content is a result that is marked as that of a call that failed.
+/// Converts an error that a tool returned. An error with content becomes a result that is marked as the result of a
+/// failed call.
 ///
 /// # Errors
 /// The content or the details break the contract; the text completes "the plugin returned …".
@@ -243,7 +244,7 @@ pub(crate) fn effects(authority: Authority) -> wit::Effects {
     flags.into_iter().filter(|(has, _)| *has).fold(wit::Effects::empty(), |all, (_, flag)| all | flag)
 }
 
-/// Returns a count as the contract has it: what does not fit stays at the largest value.
+/// Returns a count as the contract has it: a larger number becomes the largest value.
 pub(crate) fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

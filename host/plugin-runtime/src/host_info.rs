@@ -69,7 +69,7 @@ pub struct AgentInfo {
 pub struct HostCommand {
     /// The name without the slash.
     pub name: &'static str,
-    /// The form of its argument; empty if it takes none.
+    /// The form of its argument; empty without one.
     pub hint: &'static str,
     /// Its effect, in one line.
     pub description: &'static str,
@@ -82,7 +82,7 @@ pub struct Spent {
     pub requests: u64,
     /// The tokens of all requests.
     pub usage: Usage,
-    /// The cost of all requests; none when the prices are unknown.
+    /// The cost of all requests; `None` when the prices are unknown.
     pub cost: Option<Cost>,
 }
 

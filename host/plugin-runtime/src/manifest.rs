@@ -49,7 +49,7 @@ pub struct Manifest {
     /// The lifetime of its instances.
     #[serde(default)]
     pub lifetime: Lifetime,
-    /// Capabilities and limits that it asks for and that this host does not know: those of a later version, which are
+    /// Capabilities and limits that it asks for and that this host does not know, such as a later version's; they are
     /// ignored.
     #[serde(skip)]
     pub unknown: Vec<String>,
@@ -109,7 +109,7 @@ pub struct Exports {
 pub struct Inspection {
     /// Its manifest.
     pub manifest: Manifest,
-    /// The interfaces that it imports, with their versions, including those of WASI.
+    /// The interfaces that it imports, with their versions, including WASI's.
     pub imports: BTreeSet<String>,
     /// The interfaces that it exports.
     pub exports: Exports,
@@ -145,7 +145,7 @@ pub enum ManifestError {
     /// Too large to be loaded.
     #[error("has more than {limit} {what}, the limit of loading")]
     TooMany {
-        /// The plural noun of what exceeds the limit.
+        /// The plural noun of the items that exceed the limit.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -360,7 +360,7 @@ fn check_api(version: &str) -> Result<(), ManifestError> {
     Err(ManifestError::ApiVersion { found: pinion_protocol::text::one_line(version, 40) })
 }
 
-/// Returns the names under which a component may export an interface, the latest version first.
+/// Returns the names that a component may export an interface under, the latest version first.
 pub(crate) fn export_names(interface: &str) -> impl Iterator<Item = String> {
     let ours: u32 = API_VERSION.strip_prefix(API_SERIES).and_then(|patch| patch.parse().ok()).unwrap_or(0);
     (0..=ours).rev().map(move |patch| format!("pinion:plugin/{interface}@{API_SERIES}{patch}"))

@@ -55,7 +55,7 @@ pub struct OpenApi {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenApiError {
-    /// An address is no URL to which requests can be granted.
+    /// An address is not a URL that can receive granted requests.
     #[error("`{url}` cannot be the address of an interface")]
     Address {
         /// The address.
@@ -76,8 +76,8 @@ pub enum OpenApiError {
 }
 
 impl OpenApi {
-    /// An interface at a server, such as `https://pets.example/v1`, with which the addresses of its requests begin, whatever its
-    /// document says. The names of its tools begin with `name`.
+    /// An interface at a server, such as `https://pets.example/v1`, which begins the addresses of all its requests,
+    /// regardless of its document. The names of its tools begin with `name`.
     pub fn new(name: impl Into<String>, server: impl Into<String>) -> Self {
         let (name, server) = (name.into(), server.into());
         let section = Map::from_iter([("base-url".to_owned(), json!(server))]);
@@ -104,7 +104,7 @@ impl OpenApi {
         self.with("path-prefix", json!(prefix.into()))
     }
 
-    /// Sends these header fields with each request. They are no place for secrets, because the plugin sees them.
+    /// Sends these header fields with each request. They are not a place for secrets, because the plugin sees them.
     #[must_use]
     pub fn headers(self, headers: BTreeMap<String, String>) -> Self {
         self.with("headers", json!(headers))
@@ -138,7 +138,7 @@ impl RuntimeConfig {
     /// plugin more. Needs the feature `openapi`.
     ///
     /// # Errors
-    /// The file cannot be read, or the address of the server is none.
+    /// The file cannot be read, or the address of the server is invalid.
     pub fn with_openapi_file(self, api: OpenApi, document: impl AsRef<Path>) -> Result<Self, OpenApiError> {
         let document =
             open_regular(document.as_ref()).and_then(std::io::read_to_string).map_err(|error| api.unusable(error))?;
@@ -149,7 +149,7 @@ impl RuntimeConfig {
     /// ([`Grants::storage`]), and otherwise gets it at each start. Needs the feature `openapi`.
     ///
     /// # Errors
-    /// The URL, or the address of the server, is none.
+    /// The URL, or the address of the server, is invalid.
     pub fn with_openapi_url(self, api: OpenApi, url: &str) -> Result<Self, OpenApiError> {
         let place = url.split(['?', '#']).next().unwrap_or_default();
         self.with_openapi(api, url, vec![format!("GET {place}")], None)
@@ -159,7 +159,7 @@ impl RuntimeConfig {
     /// read. Needs the feature `openapi`.
     ///
     /// # Errors
-    /// The address of the server is none, or the document cannot be stored.
+    /// The address of the server is invalid, or the document cannot be stored.
     pub fn with_openapi_spec(self, api: OpenApi, document: &str) -> Result<Self, OpenApiError> {
         let directory = written(document).map_err(|error| api.unusable(error))?;
         let spec = directory.path().join(DOCUMENT).to_string_lossy().into_owned();
@@ -192,7 +192,7 @@ fn written(document: &str) -> io::Result<TempDir> {
     Ok(directory)
 }
 
-/// A policy that adds one interface to the settings of the embedded bridge, and to those of no other plugin.
+/// A policy that adds one interface to the settings of the embedded bridge, and leaves all other plugins alone.
 struct WithOpenApi {
     policy: Arc<dyn PluginPolicy>,
     name: String,

@@ -1,11 +1,11 @@
-//! Component identity, and the policy that decides what a component is granted.
+//! Component identity, and the policy that decides a component's grants.
 //!
 //! A component is its [`Source`] and the digest of exactly the bytes that are compiled. Its name is the one in its
 //! manifest; no file name decides anything. The runtime asks a [`PluginPolicy`] twice: [`PluginPolicy::settings`] before
 //! a component is compiled, and [`PluginPolicy::loaded`] once it has described itself and before it answers calls.
 //!
-//! Grants are for what a component asked for and declared when they were given: its [`Ceiling`]. A reload that grows
-//! beyond the ceiling loads, and what is new is held back.
+//! Grants cover the asks and declarations of a component at the time of the grant: its [`Ceiling`]. A reload that grows
+//! beyond the ceiling loads, and the additions are held back.
 
 use crate::capability::table::{Asks, Grants};
 use crate::errors::load::LoadError;
@@ -27,11 +27,11 @@ pub struct Component<'a> {
     pub source: &'a Source,
     /// BLAKE3 of the bytes, in hexadecimal.
     pub digest: &'a str,
-    /// The path that identifies its file, as [`without_links`](crate::without_links) returns it; none if there is no file.
+    /// The path that identifies its file, as [`without_links`](crate::without_links) returns it; `None` without a file.
     pub path: Option<&'a Path>,
 }
 
-/// Decides which components are loaded and what each is granted. Called from threads that may block.
+/// Decides which components are loaded, and the grants of each. Called from threads that may block.
 pub trait PluginPolicy: Send + Sync {
     /// Returns the settings of a component, before it is compiled. The runtime cuts `grants` to the ceiling, if there is
     /// one.
@@ -40,8 +40,8 @@ pub trait PluginPolicy: Send + Sync {
     /// The component must not be loaded: its name is reserved, or the user disabled it.
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError>;
 
-    /// Returns the settings of many components, each as [`PluginPolicy::settings`] does, so that a start with hundreds of them
-    /// reads what decisions depend on once.
+    /// Returns the settings of many components, each as [`PluginPolicy::settings`] does, so that a start with hundreds
+    /// of them reads the inputs of the decisions once.
     fn settings_of_all(&self, components: &[Component<'_>]) -> Vec<Result<PluginSettings, LoadError>> {
         components.iter().map(|component| self.settings(component)).collect()
     }
@@ -54,14 +54,14 @@ pub trait PluginPolicy: Send + Sync {
         Ok(())
     }
 
-    /// The files on which decisions depend. When one of them changes, a refresh asks for the settings of every plugin
+    /// The files that decisions depend on. When one of them changes, a refresh asks for the settings of every plugin
     /// again, and reloads those whose settings differ. [`Runtime::watch`](crate::Runtime::watch) watches them.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 }
 
-/// Settings by name, whatever the source, for programs that choose every component they load. A program that loads foreign
+/// Settings by name, for any source, for programs that choose every component they load. A program that loads foreign
 /// files needs a policy that checks the source and the digest.
 impl PluginPolicy for BTreeMap<String, PluginSettings> {
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError> {
@@ -69,7 +69,7 @@ impl PluginPolicy for BTreeMap<String, PluginSettings> {
     }
 }
 
-/// The asks and declarations of a component, as far as grants depend on them.
+/// The asks and declarations of a component that affect its grants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Ceiling {
@@ -109,7 +109,7 @@ impl Ceiling {
         declared.cut_to(Authority { destructive: true, ..most })
     }
 
-    /// Returns phrases for what `offered` has beyond this ceiling.
+    /// Returns phrases for everything that `offered` has beyond this ceiling.
     pub fn excess(&self, offered: &Self) -> Vec<String> {
         let mut excess: Vec<String> = self.asks.excess(&offered.asks);
         if offered.lifetime > self.lifetime {

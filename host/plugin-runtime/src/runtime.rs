@@ -77,7 +77,7 @@ impl Runtime {
 
     /// Begins to load plugins, as [`Runtime::add`] does, and returns immediately. Each plugin answers as soon as it is
     /// loaded; where names collide, the first source wins even when it is ready last. Must be called within a tokio
-    /// runtime; dropping this runtime gives up what is not loaded.
+    /// runtime; dropping this runtime gives up plugins that are not loaded.
     pub fn begin(&self, sources: Vec<Source>) -> Loading {
         self.registry.begin(sources)
     }
@@ -103,9 +103,9 @@ impl Runtime {
         self.registry.begin_code(Some(plugin))
     }
 
-    /// Begins to ask plugins whose tools and commands change while they run what they offer, with their grants: now, after
-    /// each load, and when they say that it changed. Until then, what they listed without any authority counts. Must be
-    /// called within a tokio runtime.
+    /// Begins to ask plugins for their offers, with their grants, if their tools and commands change while they run:
+    /// now, after each load, and when they report a change. Until then, the lists that they returned without any
+    /// authority count. Must be called within a tokio runtime.
     pub fn begin_offers(&self) {
         self.registry.begin_offers();
     }
@@ -125,8 +125,8 @@ impl Runtime {
         self.registry.being_loaded()
     }
 
-    /// Reloads files that change, and plugins for which the policy decides differently, as long as the result lives. Files named `*.wasm` that appear in `directories` are
-    /// loaded, too.
+    /// Reloads files that change, and plugins with a different decision of the policy, as long as the result lives.
+    /// Files named `*.wasm` that appear in `directories` are loaded, too.
     ///
     /// # Errors
     /// The system cannot watch. Calls still check their plugin's file themselves.
@@ -143,8 +143,8 @@ impl Runtime {
         self.shared.read_files.continue_session(session, since);
     }
 
-    /// Returns the description of a plugin whose code is loaded, as [`Source::BuiltIn`] embeds it; none for other plugins,
-    /// and for one that fails to describe itself.
+    /// Returns the description of a plugin whose code is loaded, as [`Source::BuiltIn`] embeds it; `None` for other
+    /// plugins, and for a plugin that fails to describe itself.
     pub async fn description(&self, plugin: &str) -> Option<String> {
         let current = self.registry.current();
         let loaded = current.loaded().iter().find(|loaded| *loaded.program().name == *plugin)?;

@@ -33,22 +33,22 @@ use wasmtime::component::Linker;
 pub struct RuntimeConfig {
     /// The workspace root, an absolute path.
     pub workspace: PathBuf,
-    /// The directory of compiled code and the secret that seals it. None compiles everything at each start.
+    /// The directory of compiled code and the secret that seals it. `None` compiles everything at each start.
     pub cache: Option<(PathBuf, CacheKey)>,
-    /// Decides which components are loaded and what each is granted. A map from names to
+    /// Decides which components are loaded, and the grants of each. A map from names to
     /// [`PluginSettings`](crate::PluginSettings) is a policy, for programs that choose every component themselves.
     pub policy: Arc<dyn PluginPolicy>,
-    /// Limits that are the same for all plugins; none selects the built-in ones.
+    /// Limits that are the same for all plugins; `None` selects the built-in limits.
     pub engine_limits: Option<EngineLimits>,
-    /// Compiles components in a child process; none refuses components that take long to compile.
+    /// Compiles components in a child process; `None` refuses components that take long to compile.
     pub compiler: Option<Compiler>,
     /// Directories of the application itself, which no plugin may use.
     pub host: HostDirectories,
     /// Files that no plugin reads or changes.
     pub exclusions: Arc<Finder>,
-    /// Confines the programs that plugins start; none runs them as they are.
+    /// Confines the programs that plugins start; `None` runs them as they are.
     pub confinement: Option<Arc<dyn Confinement>>,
-    /// MCP servers that plugins with the capability `mcp` may use; none without.
+    /// MCP servers that plugins with the capability `mcp` may use; `None` without servers.
     pub mcp: Option<Arc<dyn McpServers>>,
     /// Facts about the host that plugins with the capability `catalog` may see.
     pub info: Arc<dyn HostInfo>,
@@ -118,7 +118,7 @@ impl Shared {
     }
 }
 
-/// An engine that starts on a thread of its own, so that an application can prepare the rest of a
+/// An engine that starts on a separate thread, so that an application can prepare the rest of a
 /// [`Runtime`](crate::Runtime) meanwhile.
 pub struct StartingEngine(Starting);
 
@@ -129,7 +129,7 @@ enum Starting {
 }
 
 impl StartingEngine {
-    /// Begins to start an engine. `limits` are the same for all plugins; none selects the built-in ones.
+    /// Begins to start an engine. `limits` are the same for all plugins; `None` selects the built-in limits.
     ///
     /// No program that must not trace this process may run until the [`Runtime`](crate::Runtime) has been created.
     pub fn begin(limits: Option<EngineLimits>) -> Self {

@@ -65,11 +65,11 @@ pub trait Approver: Send + Sync {
 
 /// Decides on calls by their arguments, before the mode does.
 pub trait CallRules: Send + Sync {
-    /// Returns what the rules say about a call. Called before each decision, and again when a question comes up.
+    /// Returns the rules' decision on a call. Called before each decision, and again when a question comes up.
     fn ruling(&self, mode: ApprovalMode, question: &Question<'_>) -> Ruling;
 
-    /// Returns what a call reaches, such as a host: an approval for the session covers only calls that reach the same. `None` if
-    /// the definition of the tool says it all.
+    /// Returns the target of a call, such as a host. An approval for the session covers only calls with the same
+    /// target. `None` if the definition of the tool says everything.
     fn reach(&self, _question: &Question<'_>) -> Option<String> {
         None
     }
@@ -85,7 +85,7 @@ pub enum Ruling {
     Mode,
     /// It may run without a question.
     Allow,
-    /// The user decides, whatever the mode and the approvals of the session are.
+    /// The user decides, regardless of the mode and the approvals of the session.
     Ask,
     /// It may not run.
     Deny {
@@ -105,7 +105,7 @@ pub enum Decider {
     Session,
     /// The user, for this call.
     User,
-    /// Nobody could be asked.
+    /// The user could not be asked.
     Nobody,
 }
 
@@ -127,8 +127,8 @@ pub struct Question<'a> {
     /// The tool's current definition: `authority` bounds the effects of the call, `source` names the plugin and version
     /// that would run.
     pub tool: &'a ToolDefinition,
-    /// Remarks of plugins' hooks about the call. If one of them asks, the call needs this decision even if calls of the
-    /// tool need none, or were allowed for the session.
+    /// Remarks of plugins' hooks about the call. If one of them asks, the call needs this decision even if the tool
+    /// needs no approval or was allowed for the session.
     pub notes: &'a [HookNote],
 }
 
@@ -145,7 +145,7 @@ pub enum Decision {
         /// The reason, and the way to have the call allowed.
         reason: String,
     },
-    /// Denies the call because nobody could be asked; the model gets the reason.
+    /// Denies the call because the user could not be asked; the model gets the reason.
     Unanswered {
         /// The reason, and the way to have the call allowed.
         reason: String,
@@ -172,7 +172,7 @@ pub struct DeniedCall {
     pub tool: String,
     /// Reason for the denial.
     pub reason: String,
-    /// True if the call was denied because nobody could be asked, rather than by a person.
+    /// True if the call was denied because the user could not be asked, rather than by a person.
     #[serde(skip)]
     pub is_unanswered: bool,
 }

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-/// Arguments that say what a call is about, the most telling first. They are visible however narrow the row is.
+/// Arguments that identify the purpose of a call, the most telling first. They are visible however narrow the row is.
 const TELLING: [&str; 8] = ["command", "path", "file", "query", "pattern", "url", "name", "task"];
 
 /// Depth of a beginning of arguments that is read, and bytes of an escape such as `\u00e9`.
 const MAX_DEPTH: usize = 32;
 const UNICODE_ESCAPE: usize = 6;
 
-/// Returns the arguments of a call in one line: first those that say what it is about, then the others in the model's order.
-/// These have names if they are no text or if there are many, so that a number behind a command is not read as a part of it.
-/// Edits are counted, because the result shows them. The text is the model's own.
+/// Returns the arguments of a call in one line: first those that identify its purpose, then the others in the model's
+/// order. These have names if they are not text or if there are many, so that a number behind a command is not read as
+/// a part of it. Edits are counted, because the result shows them. The text is the model's own.
 pub fn summary(arguments: &Value) -> String {
     let fields = match arguments {
         Value::Object(fields) => fields,
@@ -48,12 +48,12 @@ pub fn telling(arguments: &Value) -> Option<&str> {
     TELLING.iter().find_map(|name| arguments.get(name)?.as_str())
 }
 
-/// Returns the arguments that the beginning of a JSON object contains, with a text that is cut off as far as it goes. `None`
-/// if the text is no such beginning.
+/// Returns the arguments that the beginning of a JSON object contains. A text that is cut off is kept up to the cut.
+/// `None` if the text is not such a beginning.
 pub fn of_beginning(text: &str) -> Option<Value> {
     let mut open = Vec::new();
     let (mut is_text, mut is_escaped, mut last_escape) = (false, false, 0);
-    // The last place at which the text can end, and what is open there.
+    // The last offset where the text can end, and the brackets open there.
     let mut end: Option<(usize, Vec<char>)> = None;
     for (at, character) in text.char_indices() {
         match character {
@@ -78,7 +78,7 @@ pub fn of_beginning(text: &str) -> Option<Value> {
         let complete = format!("{text}{quote}{}", open.iter().rev().collect::<String>());
         serde_json::from_str(&complete).ok().filter(Value::is_object)
     };
-    // An escape of which a part is missing goes with its backslash.
+    // An escape with a missing part is removed together with its backslash.
     let escape = &text[last_escape..];
     let is_cut = is_escaped || escape.starts_with("\\u") && escape.len() < UNICODE_ESCAPE;
     let whole = if is_text && is_cut { &text[..last_escape] } else { text };

@@ -16,7 +16,7 @@ pub struct Authority {
     pub network: bool,
     /// Risks the irrecoverable loss of data.
     pub destructive: bool,
-    /// Starts sub-agents. Each of their calls needs its own approval, like those of the agent itself.
+    /// Starts sub-agents. Each of their calls needs its own approval, like the agent's own calls.
     #[serde(default)]
     pub delegates: bool,
 }

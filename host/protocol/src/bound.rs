@@ -16,7 +16,7 @@ pub struct OutputBounds {
 }
 
 impl Default for OutputBounds {
-    /// Twice the limits of the built-in tools, so that only tools without limits of their own reach these.
+    /// Twice the limits of the built-in tools, so that only tools without separate limits reach these.
     fn default() -> Self {
         Self { max_text_bytes: 200 * 1024, max_images: 16, max_image_bytes: 15 * 1024 * 1024, max_parts: 1000 }
     }

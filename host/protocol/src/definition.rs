@@ -37,7 +37,8 @@ pub struct ToolSource {
     /// Digest of the rest of the definition, in hexadecimal, for components that change their tools while they run; may be
     /// empty where the component's digest determines the definition.
     pub definition: Arc<str>,
-    /// Names of arguments that say what a call reaches. An approval for the session covers calls with the same values of these.
+    /// Names of arguments that identify the target of a call. An approval for the session covers calls with the same
+    /// values of these.
     pub approved_by: Arc<[Arc<str>]>,
 }
 
@@ -72,6 +73,6 @@ pub enum Execution {
     /// Concurrently with other parallel calls.
     #[default]
     Parallel,
-    /// One at a time, with no other call running.
+    /// One at a time, while no call runs concurrently.
     Sequential,
 }

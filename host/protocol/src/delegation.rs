@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum nesting depth of sub-agents, whatever a policy allows.
+/// Maximum nesting depth of sub-agents, regardless of the policy.
 pub const MAX_AGENT_DEPTH: u32 = 3;
 
 /// Maximum number of attempts at one task.
@@ -24,7 +24,7 @@ pub const MAX_ATTEMPTS: u32 = 8;
 pub struct SubAgentPolicy {
     /// Nesting depth, up to [`MAX_AGENT_DEPTH`]; 0 disables sub-agents.
     pub max_depth: u32,
-    /// Turn limit of a sub-agent that has no limit of its own.
+    /// Turn limit of a sub-agent without a separate limit.
     pub max_turns: u32,
     /// Number of sub-agents that one call may start.
     pub max_per_call: u32,
@@ -70,11 +70,11 @@ pub struct AgentKind {
     pub name: String,
     /// Purpose of the sub-agent, for the model that may start it.
     pub description: String,
-    /// System prompt; `None` for that of its parent. The text for all sub-agents and `instructions` follow it.
+    /// System prompt; `None` for its parent's prompt. The text for all sub-agents and `instructions` follow it.
     pub system_prompt: Option<String>,
     /// Instructions appended to the system prompt.
     pub instructions: Option<String>,
-    /// Thinking level; `None` for that of its parent.
+    /// Thinking level; `None` for its parent's level.
     pub thinking: Option<ThinkingLevel>,
     /// Names of its tools; `None` for all tools of its parent.
     pub tools: Option<Vec<String>>,
@@ -88,7 +88,7 @@ pub struct AgentKind {
     pub judge: Option<String>,
 }
 
-/// Concurrent attempts at the same task, of which one report is chosen. Attempts get no tool that writes, executes or
+/// Concurrent attempts at the same task; one of their reports is chosen. Attempts get no tool that writes, executes or
 /// uses the network, because they share a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempts {
@@ -119,7 +119,7 @@ pub struct Assignment {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Its last non-empty message; empty when there is none.
+    /// Its last non-empty message; empty without one.
     pub text: String,
     /// The reason its run ended.
     pub end: RunEnd,
@@ -183,7 +183,7 @@ fn listed(what: &str, names: &[String]) -> String {
     if names.is_empty() { format!("{what} none") } else { format!("{what} `{}`", names.join("`, `")) }
 }
 
-/// Handle with which a tool call starts sub-agents of its run. Cheap to clone.
+/// Handle that a tool call uses to start sub-agents of its run. Cheap to clone.
 #[derive(Clone)]
 pub struct SubAgents(Arc<dyn Delegate>);
 

@@ -1,4 +1,4 @@
-//! The port by which plugins talk to the user, and their questions.
+//! The port that plugins use to talk to the user, and their questions.
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct Dialog {
     pub kind: DialogKind,
 }
 
-/// The beginning of the name under which an MCP server asks, in place of a plugin's.
+/// Prefix of the name that an MCP server asks under, in place of a plugin's name.
 pub const MCP_SERVER: &str = "MCP server ";
 
 /// Names who asks, for people. Names of plugins have no blanks.
@@ -61,13 +61,13 @@ pub enum DialogAnswer {
 /// The reason a [`Dialog`] has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DialogError {
-    /// Nobody can be asked.
+    /// No user can be asked.
     #[error("no user is present")]
     Headless,
     /// The user closed the dialog.
     #[error("the user closed the dialog")]
     Dismissed,
-    /// The user closed the dialog and wants no other of this plugin in this session.
+    /// The user closed the dialog and muted this plugin's dialogs for the session.
     #[error("the user wants no dialogs of this plugin in this session")]
     Muted,
     /// The call was cancelled.
@@ -87,7 +87,7 @@ pub enum Severity {
     Error,
 }
 
-/// Shows questions and notices of plugins to the user. Without an implementation of a method, nobody is present.
+/// Shows questions and notices of plugins to the user. Without an implementation of a method, no user is present.
 ///
 /// Texts of plugins are untrusted: implementations word the frame of a question, name the plugin, and show all of its text
 /// without control characters. An answer counts only if it was given after the question was visible for a moment.
@@ -114,7 +114,7 @@ pub trait UserInterface: Send + Sync {
     }
 }
 
-/// Asks nobody.
+/// A user interface without a user.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoUser;
 

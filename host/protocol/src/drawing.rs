@@ -95,7 +95,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Renders the block as lines of styled text, for displays without a renderer of their own for it. Markdown stays as it
+    /// Renders the block as lines of styled text, for displays without their own renderer for it. Markdown stays as it
     /// is.
     pub fn lines(&self) -> Vec<Vec<Span>> {
         let plain = |line: &str| vec![Span::new(line, SpanStyle::Plain)];

@@ -30,7 +30,7 @@ pub struct Event {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A run starts. First event of a run, except for those of plans. A run that a hook denies has none.
+    /// A run starts. First event of a run, except for events of plans. A run that a hook denies does not emit it.
     AgentStart {
         /// Id of the agent.
         agent_id: Arc<str>,
@@ -39,7 +39,7 @@ pub enum EventKind {
         /// Id of the parent run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_run_id: Option<Arc<str>>,
-        /// Id of the parent run's tool call for which it works.
+        /// Id of the parent run's tool call that started it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<Arc<str>>,
         /// The relation to the parent run.
@@ -52,7 +52,7 @@ pub enum EventKind {
         /// Name of the model.
         model: String,
     },
-    /// A run ended. Last event of a run, except for those of plans; emitted exactly once.
+    /// A run ended. Last event of a run, except for events of plans; emitted exactly once.
     AgentEnd {
         /// The reason the run ended.
         end: RunEnd,
@@ -91,7 +91,7 @@ pub enum EventKind {
         #[serde(default)]
         cost: Option<Cost>,
     },
-    /// A message starts. Messages of the user and of tools arrive complete; those of the model grow by updates.
+    /// A message starts. Messages of the user and of tools arrive complete; the model's messages grow by updates.
     MessageStart {
         /// Author of the message.
         role: Role,
@@ -165,7 +165,7 @@ pub enum EventKind {
         /// JSON for the log and the UI.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// Format in which the UI displays the text.
+        /// Display format of the text.
         #[serde(default)]
         display: Display,
         /// Resources that the call used.
@@ -190,7 +190,7 @@ pub enum EventKind {
         call_id: String,
         /// True if the call may run.
         allowed: bool,
-        /// The reason nobody could be asked, if the call was denied because of it.
+        /// The reason the user could not be asked, if the call was denied because of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<String>,
     },
@@ -263,7 +263,7 @@ pub enum EventKind {
     ParallelEnd {
         /// Id of the group.
         group_id: Arc<str>,
-        /// Id of the run from which the conversation continues; without one, it returns to the start of the group.
+        /// Id of the run that the conversation continues from; without one, it returns to the start of the group.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chosen: Option<Arc<str>>,
         /// The reason the choice deviates from the configured strategy, for people.

@@ -14,7 +14,7 @@ const MAX_OPTIONS: usize = 99;
 const MAX_TEXT: usize = 64 * 1024;
 /// The option that leaves out a property.
 const NONE: &str = "(none)";
-/// Keywords of a property that are understood. Any other could demand what no dialog checks.
+/// Keywords of a property that are understood. Any other could make a demand that no dialog checks.
 const KEYWORDS: &[&str] = &[
     "type",
     "title",
@@ -33,7 +33,7 @@ const KEYWORDS: &[&str] = &[
     "maxItems",
     ORDER,
 ];
-/// The same of the items of an array.
+/// The same for the items of an array.
 const ITEM_KEYWORDS: &[&str] = &["type", "enum", "anyOf"];
 
 /// The schema of a form.
@@ -117,7 +117,7 @@ impl Format {
                 let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
                 scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_allowed) && is_word(rest)
             }),
-            // Shorter and longer forms of ISO 8601 are not those of JSON Schema.
+            // JSON Schema allows no shorter or longer forms of ISO 8601.
             Self::Date => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
             Self::DateTime => text.get(10..11) == Some("T") && text.parse::<jiff::Timestamp>().is_ok(),
         }
@@ -141,8 +141,8 @@ struct Choice {
 }
 
 impl Choice {
-    /// Reads the options of a schema: those of `enum`, whose titles may be in `enumNames`, or objects with `const` and
-    /// `title` under another keyword. None if it has neither.
+    /// Reads the options of a schema: the values of `enum`, with optional titles in `enumNames`, or objects with
+    /// `const` and `title` under another keyword. `None` if it has neither.
     fn read(schema: &Value, titled: &str) -> Result<Option<Vec<Self>>, String> {
         fn text(value: Option<&Value>) -> Option<&str> {
             value.and_then(Value::as_str).filter(|text| !text.is_empty())
@@ -177,7 +177,7 @@ impl Choice {
             .ok_or_else(|| format!("an enumeration must have 1 to {MAX_OPTIONS} strings, and a title for each or none"))
     }
 
-    /// Finds the option with this value, of which the user saw the title.
+    /// Finds the option with this value. The user saw its title.
     fn find<'a>(options: &'a [Self], value: &str) -> Result<&'a Self, String> {
         let found = options.iter().find(|option| without_controls(&option.value) == value);
         found.ok_or_else(|| "it must be one of the options".to_owned())
@@ -188,7 +188,7 @@ impl FormSchema {
     /// Parses a schema.
     ///
     /// # Errors
-    /// It is no schema of a form; the text says why.
+    /// It is not a schema of a form; the text says why.
     pub fn parse(schema: &str) -> Result<Self, String> {
         if schema.len() > MAX_SCHEMA {
             return Err(format!("a schema of {} bytes, of at most {MAX_SCHEMA}", schema.len()));
@@ -226,7 +226,7 @@ impl FormSchema {
         &self.shown
     }
 
-    /// Returns the number of properties. A form without any asks only for consent, which a dialog of its own has to ask.
+    /// Returns the number of properties. A form without any asks only for consent, in a separate dialog.
     pub fn fields(&self) -> usize {
         self.fields.len()
     }
@@ -239,7 +239,7 @@ impl FormSchema {
     /// Checks the values of all fields at once.
     ///
     /// # Errors
-    /// A value does not match the schema; the text says what would.
+    /// A value does not match the schema; the text describes the expected value.
     pub fn values(&self, answer: &Value) -> Result<Map<String, Value>, String> {
         let mut values = Map::new();
         for field in &self.fields {
@@ -262,7 +262,7 @@ fn shown(schema: Value) -> Value {
 }
 
 impl Filling<'_> {
-    /// Returns the next question, which is the last one again if its answer did not fit. None once all are answered.
+    /// Returns the next question, which is the last one again if its answer did not fit. `None` once all are answered.
     pub fn next_question(&self) -> Option<(String, DialogKind)> {
         let field = self.fields.as_slice().first()?;
         Some((field.question(self.question, self.hint.as_deref()), field.kind()))
@@ -406,7 +406,7 @@ impl Field {
     /// Converts an answer; `None` leaves out the property.
     ///
     /// # Errors
-    /// The answer does not match the schema; the text says what would.
+    /// The answer does not match the schema; the text describes the expected value.
     fn value(&self, answer: DialogAnswer) -> Result<Option<Value>, String> {
         match (&self.kind, answer) {
             (FieldKind::Boolean, DialogAnswer::Confirmed(is_yes)) => Ok(Some(is_yes.into())),

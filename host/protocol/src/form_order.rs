@@ -1,4 +1,4 @@
-//! The order of a form's fields, because the members of a JSON object have none and many libraries sort them.
+//! The order of a form's fields, because the members of a JSON object are unordered and many libraries sort them.
 
 use serde_json::{Map, Value};
 

@@ -30,11 +30,11 @@ pub struct FunctionTool {
 
 impl FunctionTool {
     /// Creates a tool from an async function. `input_schema` is the JSON Schema of `A`, which must describe an object,
-    /// because vendors accept no other; a call is validated against it before the function runs. An error of the function
-    /// is the text that the model gets.
+    /// because vendors accept nothing else; a call is validated against it before the function runs. An error of the
+    /// function is the text that the model gets.
     ///
-    /// Nothing confines the function, so it counts as one that can do everything and needs approval, until
-    /// [`FunctionTool::authority`] says what it can do.
+    /// Nothing confines the function, so it counts as able to do everything and needs approval, until
+    /// [`FunctionTool::authority`] limits it.
     pub fn new<A, F, R, E>(
         name: impl Into<String>,
         description: impl Into<String>,

@@ -1,7 +1,8 @@
 //! The one place that catches panics: of tools, hooks, approvers and other ports that run in this process.
 //!
 //! A panic there must not take the run with it, because a run always reports its end and leaves no call without a
-//! result. The code that panicked is not called again for the same purpose; what it protects is refused or withheld.
+//! result. The code that panicked is not called again for the same purpose; anything it protects is refused or
+//! withheld.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -22,8 +22,8 @@ pub fn open_calls(messages: &[Arc<Message>]) -> Vec<ToolCall> {
     Vec::new()
 }
 
-/// Returns a result for each call of the last reply that has none, which tells the model that the call was cancelled. A
-/// vendor refuses a history with calls that were not answered.
+/// Returns a result for each call of the last reply that lacks one, which tells the model that the call was cancelled.
+/// A vendor refuses a history with calls that were not answered.
 pub fn cancelled_results(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let why = ToolError::Cancelled { tool: String::new() }.for_model();
     let result = |call: &ToolCall| Arc::new(Message::ToolResult(ToolResultMessage::error(call, &why)));
@@ -43,7 +43,7 @@ pub fn check_unanswered(messages: &[Arc<Message>]) -> Result<(), &'static str> {
     }
 }
 
-/// Leaves out failed replies that the model repeats: those that nobody has answered.
+/// Leaves out failed replies that the model repeats: those without an answer.
 pub fn without_repeated(messages: &[Arc<Message>]) -> Cow<'_, [Arc<Message>]> {
     let has_failed = |message: &Message| matches!(message, Message::Assistant(reply) if reply.has_failed());
     if !messages.iter().any(|message| has_failed(message)) {

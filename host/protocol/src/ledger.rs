@@ -27,7 +27,7 @@ impl fmt::Display for Ledger {
 }
 
 impl Ledger {
-    /// Returns what the plugin was granted, in one line.
+    /// Returns the plugin's grants in one line.
     pub fn grants(&self) -> String {
         if self.granted.is_empty() { "may use nothing".to_owned() } else { format!("may {}", self.granted.join("; ")) }
     }

@@ -55,7 +55,7 @@ impl Budget {
         &self.over
     }
 
-    /// Adds what a request cost.
+    /// Adds the cost of a request.
     pub fn add(&self, spend: Spend) {
         self.spent().add(spend);
     }

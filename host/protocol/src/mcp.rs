@@ -8,11 +8,11 @@ use std::sync::Arc;
 pub struct McpServer {
     /// The name in the config.
     pub name: String,
-    /// A digest of how the server is started or reached, to which approvals are bound.
+    /// A digest of how the server is started or reached, which approvals are bound to.
     pub identity: String,
     /// Its state.
     pub state: McpState,
-    /// For people: why it does not work, and what to do.
+    /// For people: why it does not work, and how to fix it.
     pub problem: Option<String>,
     /// Entries of the catalogue that were dropped or repaired, each with the reason.
     pub dropped: Vec<String>,
@@ -30,7 +30,7 @@ pub struct McpServer {
     pub tasks: Vec<McpTask>,
     /// True if it has resources.
     pub has_resources: bool,
-    /// True once it has said what it offers, here or in an earlier process.
+    /// True once it has listed its offer, here or in an earlier process.
     pub is_known: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct McpPrompt {
     pub definition: Arc<str>,
 }
 
-/// A task at a server: a call that goes on after its request has ended.
+/// A task at a server: a call that continues after its request has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpTask {
     /// The server's id of the task.
@@ -85,7 +85,7 @@ pub struct McpTask {
 /// A request to a server. Arguments are JSON texts of objects, or empty for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpRequest {
-    /// Start the server, and wait until it has said what it offers. The result is `{"protocol", "software"}`.
+    /// Start the server, and wait until it has described its offer. The result is `{"protocol", "software"}`.
     Connect,
     /// Call a tool.
     CallTool {

@@ -32,7 +32,7 @@ impl Message {
         Self::User(UserMessage { content, label: Some(label.into()), timestamp: Timestamp::now() })
     }
 
-    /// Returns the time at which the message was written.
+    /// Returns the time the message was written.
     pub fn timestamp(&self) -> Timestamp {
         match self {
             Self::User(m) => m.timestamp,
@@ -51,14 +51,14 @@ pub struct UserMessage {
     /// A few words that stand for the message where people read the conversation, if a program wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Time at which the message was written.
+    /// Time the message was written.
     pub timestamp: Timestamp,
 }
 
 /// A message written by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
-    /// Text, thinking and tool calls in the order in which the model wrote them.
+    /// Text, thinking and tool calls in the order of writing.
     pub content: Vec<Content>,
     /// The reason the model stopped.
     pub stop_reason: StopReason,
@@ -79,7 +79,7 @@ pub struct AssistantMessage {
     /// Error text, present when `stop_reason` is [`StopReason::Error`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Time at which the message was complete.
+    /// Time the message was complete.
     pub timestamp: Timestamp,
 }
 
@@ -118,7 +118,7 @@ pub struct ToolResultMessage {
     /// Id of the sub-agent's run, if the call started one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_run_id: Option<String>,
-    /// Time at which the message was complete.
+    /// Time the message was complete.
     pub timestamp: Timestamp,
 }
 
@@ -144,7 +144,7 @@ pub struct ExtensionMessage {
     pub kind: String,
     /// Arbitrary JSON.
     pub data: Value,
-    /// Time at which the message was written.
+    /// Time the message was written.
     pub timestamp: Timestamp,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A model, with the facts about it that the agent loop needs.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// Name by which the provider knows the model.
+    /// The provider's name for the model.
     pub name: String,
     /// Price list; `None` when the prices are unknown, so that runs have no cost.
     pub prices: Option<Arc<dyn PriceList>>,

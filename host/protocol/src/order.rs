@@ -1,7 +1,7 @@
 //! Restores the order of tool results.
 //!
-//! The session store gets results as their calls end, so that a kill loses none. The model gets them in the order of
-//! its calls, and so does every reader of a session.
+//! The session store gets results as their calls end, so that a kill loses no result. The model gets them in the order
+//! of its calls, and so does every reader of a session.
 
 use crate::message::{AssistantMessage, Message};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ impl CallOrder {
         Self { ids: reply.tool_calls().map(|call| Some(call.id.clone())).collect() }
     }
 
-    /// Returns the position of the first unanswered call with this id and marks it as answered; `usize::MAX` if there
-    /// is none.
+    /// Returns the position of the first unanswered call with this id and marks it as answered; `usize::MAX` without
+    /// one.
     pub fn place(&mut self, call_id: &str) -> usize {
         match self.ids.iter().position(|id| id.as_deref() == Some(call_id)) {
             Some(place) => {

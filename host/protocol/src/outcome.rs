@@ -34,7 +34,7 @@ impl Outcome {
         Self { end, messages: Vec::new(), spend, turns }
     }
 
-    /// Returns the text of the model's last message; empty when there is none.
+    /// Returns the text of the model's last message; empty without one.
     pub fn text(&self) -> String {
         let last = self.messages.iter().rev().find_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),

@@ -12,7 +12,7 @@ pub struct ToolOutput {
     pub content: Vec<Content>,
     /// JSON for the log and the UI, never for the model.
     pub details: Option<Value>,
-    /// Format in which the UI displays the text.
+    /// Display format of the text.
     pub display: Display,
     /// The tool ran and reports a failure, such as a program that exited with an error. Unlike [`ToolError::Failed`], the
     /// result has details.
@@ -54,7 +54,7 @@ impl From<&str> for ToolOutput {
     }
 }
 
-/// Format in which the UI displays a text result. The model always gets plain text.
+/// Display format of a text result in the UI. The model always gets plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "language", rename_all = "snake_case")]
 pub enum Display {
@@ -125,7 +125,7 @@ pub enum ToolError {
         /// Number of calls with this result.
         times: u32,
     },
-    /// The tool was replaced after the call was approved, and none of its code ran. Nothing to fix: the agent loop
+    /// The tool was replaced after the call was approved, and its code did not run. Nothing to fix: the agent loop
     /// decides again.
     #[error("`{tool}` was replaced after the call was approved")]
     Changed {
@@ -208,7 +208,7 @@ pub struct Ledger {
     pub time_us: u64,
     /// Peak linear memory of the instance, in bytes.
     pub memory: u64,
-    /// Calls from the plugin to the host, including those of WASI.
+    /// Calls from the plugin to the host, including WASI calls.
     pub host_calls: u64,
     /// Bytes read from files.
     pub bytes_read: u64,
@@ -235,7 +235,7 @@ pub struct Ledger {
     pub hosts: BTreeSet<String>,
     /// Bytes of the result.
     pub output: u64,
-    /// The counts of further capabilities, by the singular noun of what is counted, such as `request`.
+    /// The counts of further capabilities, by the singular noun of the counted item, such as `request`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
 }

@@ -1,8 +1,9 @@
 //! Regular expressions in schemas, in the form that every server compiles.
 //!
-//! Servers compile the patterns of a tool's schema into a grammar, and reject the whole request when one of them fails. What
-//! they accept differs: llama.cpp requires anchors at both ends and knows no `\d`, RE2 knows no look-around, the JSON Schema
-//! dialect of JavaScript no `[\w-.]`. This module knows the subset that all of them share, and rewrites what it can.
+//! Servers compile the patterns of a tool's schema into a grammar, and reject the whole request when one of them fails.
+//! Their dialects differ: llama.cpp requires anchors at both ends and knows no `\d`, RE2 knows no look-around, the JSON
+//! Schema dialect of JavaScript no `[\w-.]`. This module knows the subset that all of them share, and rewrites patterns
+//! where it can.
 //!
 //! The file depends on nothing, because plugins compile it too.
 

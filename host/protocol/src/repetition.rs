@@ -17,7 +17,7 @@ const MAX_STUCK_TURNS: u32 = 5;
 pub struct Repetition {
     /// Hashes of each call and of its result. The oldest comes first.
     latest: VecDeque<(u64, u64)>,
-    /// Whether each call of this turn was a repetition; none before its first call.
+    /// Whether each call of this turn was a repetition; `None` before its first call.
     is_stuck: Option<bool>,
     /// Turns in a row that only repeated calls.
     stuck_turns: u32,
@@ -69,7 +69,7 @@ impl Repetition {
 pub struct CallKey(u64);
 
 impl CallKey {
-    /// Returns the key of a call; `tool` is none for one that cannot run.
+    /// Returns the key of a call; `tool` is `None` for a call that cannot run.
     pub fn new(call: &ToolCall, tool: Option<&ToolDefinition>) -> Self {
         let mut hasher = DefaultHasher::new();
         (&call.name, &call.arguments).hash(&mut hasher);

@@ -23,7 +23,7 @@ const IMAGE_ATTEMPTS: u32 = 2;
 /// can fix, or when the vendor asks for a longer delay than allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
-    /// Maximum number of retries; 0 for none.
+    /// Maximum number of retries; 0 disables them.
     pub max_attempts: u32,
     /// Delay before the first retry.
     pub initial: Duration,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Selection {
     inner: Arc<dyn ToolExecutor>,
     at_most: Authority,
-    /// A plugin none of whose tools are selected.
+    /// A plugin whose tools are all left out.
     excluded: Option<String>,
     predicate: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }

@@ -75,7 +75,7 @@ impl UriTemplate {
     /// Parses a template with at least one variable.
     ///
     /// # Errors
-    /// The text is no such template; the error says why, as in "has …".
+    /// The text is not such a template; the error says why, as in "has …".
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut variables, mut rest) = (Vec::<(String, String)>::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
@@ -151,7 +151,7 @@ pub fn check_uri(uri: &str) -> Result<(), String> {
     }
 }
 
-/// Decodes the value of a variable: at least one character, none of which separates parts of a URI.
+/// Decodes the value of a variable: at least one character, and no separators of URI parts.
 fn decoded(value: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::with_capacity(value.len()), value.as_bytes());
     while let Some((first, after)) = rest.split_first() {

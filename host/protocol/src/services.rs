@@ -1,4 +1,4 @@
-//! The port through which a running call uses the conversation that made it.
+//! The port that a running call uses to access its conversation.
 
 use crate::content::Content;
 use crate::definition::ToolDefinition;
@@ -25,7 +25,7 @@ pub struct NestedCall {
     pub tool: String,
     /// The arguments.
     pub arguments: Value,
-    /// The plugin that calls, none of whose own tools it gets.
+    /// The plugin that calls; it does not get its own tools.
     pub plugin: String,
     /// Upper bound on the tools that can be called.
     pub ceiling: Ceiling,
@@ -38,7 +38,7 @@ pub struct CompletionTask {
     pub system: String,
     /// The contents of the messages: of the user first and last, in between alternately of the model and of the user.
     pub turns: Vec<Vec<Content>>,
-    /// Name of the model; `None` for that of the run.
+    /// Name of the model; `None` for the run's model.
     pub model: Option<String>,
     /// Output limit in tokens.
     pub max_tokens: u64,
@@ -102,7 +102,7 @@ pub enum BatchQuestion {
     Form(Form),
     /// A request to a model.
     Completion(CompletionTask),
-    /// The directories in which the user works.
+    /// The user's working directories.
     Directories,
 }
 
@@ -126,7 +126,7 @@ pub struct Directory {
     pub name: Option<String>,
 }
 
-/// Handle with which a tool call or a slash command uses its conversation. Cheap to clone.
+/// Handle that a tool call or a slash command uses to access its conversation. Cheap to clone.
 #[derive(Clone)]
 pub struct Services(Arc<dyn CallServices>);
 
@@ -157,15 +157,15 @@ pub trait CallServices: Send + Sync {
     /// a time, those about calls included. Dropping the future closes the dialog.
     fn ask(&self, dialog: Dialog) -> BoxFuture<'_, Result<DialogAnswer, DialogError>>;
 
-    /// Asks the user for all values of a form at once, which have to match its schema. None where forms are not shown, so
-    /// that each value is asked for by itself.
+    /// Asks the user for all values of a form at once, which have to match its schema. `None` where forms are not
+    /// shown, so that each value is asked for by itself.
     fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
         let _ = form;
         Box::pin(async { None })
     }
 
-    /// Asks several questions at once, each with a name of its own, and returns their answers in the same order. None where
-    /// they are asked one after another.
+    /// Asks several questions at once, each under a separate name, and returns their answers in the same order. `None`
+    /// where they are asked one after another.
     fn ask_all(&self, questions: Vec<(String, BatchQuestion)>) -> BoxFuture<'_, Option<Vec<BatchAnswer>>> {
         let _ = questions;
         Box::pin(async { None })
@@ -177,10 +177,10 @@ pub trait CallServices: Send + Sync {
     /// Shows a segment of a plugin in the status line, or removes it.
     fn status(&self, plugin: &str, text: Option<&str>);
 
-    /// Draws a part of the running call. Returns false if there is none, as in slash commands.
+    /// Draws a part of the running call. Returns false without a running call, as in slash commands.
     fn draw(&self, plugin: &str, part: DrawnPart, blocks: Vec<Block>) -> BoxFuture<'_, bool>;
 
-    /// Returns how deep calls that this call makes may be nested; 0 if it may make none.
+    /// Returns how deep calls that this call makes may be nested; 0 if it may make no calls.
     fn call_depth_left(&self) -> u32 {
         0
     }

@@ -14,7 +14,7 @@ pub trait SessionStore: Send + Sync {
     /// Appends a message to the conversation. Once this returns `Ok`, the message survives a kill of the process at any
     /// moment.
     ///
-    /// Results of concurrent calls arrive in the order in which the calls end. When the conversation is loaded,
+    /// Results of concurrent calls arrive in the order that the calls end. When the conversation is loaded,
     /// [`sort_results`](crate::order::sort_results) restores the order of the calls.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ pub trait SessionStore: Send + Sync {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError>;
 
     /// Observes each event of a run whose messages this store keeps, before any watcher gets it, so that the store can
-    /// record what it needs. Must not block for long.
+    /// record the data that it needs. Must not block for long.
     fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
         let _ = (run_id, event);
     }
@@ -118,7 +118,7 @@ pub trait SessionGroup: Send + Sync {
     fn branch(&self, number: usize) -> Arc<dyn SessionStore>;
 
     /// Ends the group. The session continues from the end of the chosen branch or, with `None`, from the start of the
-    /// group. `choice` accounts for the runs that the choice took, which leave no other record.
+    /// group. `choice` accounts for the runs that the choice took, which leave no record elsewhere.
     ///
     /// # Errors
     /// Fails if the session cannot be written.

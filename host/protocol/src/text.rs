@@ -15,8 +15,8 @@ const MAX_BLANKS: usize = 20;
 /// Maximum consecutive empty lines that [`exposed`] shows verbatim.
 const MAX_EMPTY_LINES: usize = 2;
 
-/// Joins the message of an error and those of its causes with colons. A cause that the text so far already contains is
-/// left out.
+/// Joins the messages of an error and its causes with colons. A cause that the text so far already contains is left
+/// out.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     append_causes(&mut text, error.source());

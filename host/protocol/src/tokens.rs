@@ -20,8 +20,8 @@ const WEIGHT: f64 = 0.3;
 /// Plausible ratio of reported to estimated tokens. A report outside this range counts something else, such as an
 /// undisclosed cache, and is ignored.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
-/// Least ratio with which an estimate is corrected: an estimate that is too high costs an early compaction, one that is too
-/// low a rejected request.
+/// Lowest correction factor of an estimate: an estimate that is too high costs an early compaction, one that is too low
+/// a rejected request.
 pub const LEAST_RATIO: f64 = 0.75;
 
 /// Estimates tokens. A longer text never counts less than a part of it.
@@ -155,7 +155,7 @@ impl ContextTracker {
         }
     }
 
-    /// Restarts with a history that was just compacted, to which no report applies any more.
+    /// Restarts with a history that was just compacted; earlier reports no longer apply to it.
     pub fn compacted(&mut self, fixed: u64, messages: &[Arc<Message>]) {
         (self.fixed, self.estimated, self.reported) = (fixed, fixed, 0);
         messages.iter().for_each(|message| self.take(message, false));

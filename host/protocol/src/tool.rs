@@ -17,11 +17,11 @@ pub const ANSWER_TOOL: &str = "final_answer";
 
 /// Runs tools. The set of tools may change at any time, also in the middle of a turn.
 pub trait ToolExecutor: Send + Sync {
-    /// Returns the current tools in the order in which the model gets them. Names are unique.
+    /// Returns the current tools in the order that the model gets them. Names are unique.
     fn definitions(&self) -> Vec<Arc<ToolDefinition>>;
 
-    /// Returns what plugins add to the system prompt, at most one entry for each plugin, in a stable order. The prompt
-    /// includes an entry while a tool of its plugin is offered.
+    /// Returns the instructions that plugins add to the system prompt, at most one entry for each plugin, in a stable
+    /// order. The prompt includes an entry while a tool of its plugin is offered.
     fn instructions(&self) -> Vec<Instructions> {
         Vec::new()
     }
@@ -109,7 +109,7 @@ pub enum LogLevel {
 /// The result of a call, and the resources it used.
 #[derive(Debug)]
 pub struct ToolReply {
-    /// The output, or the reason there is none.
+    /// The output, or the reason it is missing.
     pub result: Result<ToolOutput, ToolError>,
     /// Resources used, if the executor measures them.
     pub ledger: Option<Ledger>,

@@ -1,5 +1,5 @@
-//! Measures decoding of replies in bytes of the wire per second, for each format, beside two lower bounds: finding the
-//! line ends, and parsing the JSON of each event.
+//! Measures decoding of replies in bytes of the wire per second, for each format, along with two lower bounds: finding
+//! the line ends, and parsing the JSON of each event.
 //!
 //! `cargo bench -p pinion-providers --bench decode`
 
@@ -49,7 +49,7 @@ fn lines(events: &[Value]) -> Vec<u8> {
     events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
 }
 
-/// Returns a few words, some of which JSON has to escape.
+/// Returns a few words; JSON has to escape some of them.
 fn words(at: usize) -> &'static str {
     [" the quick", " brown fox", "\n    \"jumps\"", " over", " the lazy dog,", " größer 🌍"][at % 6]
 }

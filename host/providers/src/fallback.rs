@@ -7,7 +7,7 @@
 //! Permanent failures are a rejected key, a rejected request, and a malformed response. The loop retries overload, rate
 //! limits and network errors; a member is skipped only after [`Fallback::max_failures`] of them in a row. A prompt that
 //! is too long is left to the loop to compact, and a cancelled request is not a failure. Once parts of a reply were
-//! passed on, no other member can take over: an error in mid-reply is the reply's error.
+//! passed on, another member cannot take over: an error in mid-reply is the reply's error.
 
 use futures_util::stream::{self, StreamExt};
 use pinion_protocol::{
@@ -77,13 +77,13 @@ impl Fallback {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Sets the number of consecutive transient failures after which a member is skipped; at least 1.
+    /// Sets the number of consecutive transient failures that make a member skipped; at least 1.
     #[must_use]
     pub fn max_failures(self, failures: u32) -> Self {
         self.with(|shared| shared.max_failures = failures.max(1))
     }
 
-    /// Sets the time for which a failed member is skipped.
+    /// Sets how long a failed member is skipped.
     #[must_use]
     pub fn pause(self, pause: Duration) -> Self {
         self.with(|shared| shared.pause = pause)
@@ -157,7 +157,7 @@ impl Members {
     }
 
     /// Adapts the request to a member. Replies of members carry the first member's name and their own label; each is
-    /// attributed to its member again, so that no other member takes its thinking for its own.
+    /// attributed to its member again, so that another member does not take its thinking for its own.
     fn request_for(&self, at: usize, request: &Request) -> Request {
         let first = self.members[0].provider.name();
         let author = |reply: &AssistantMessage| {

@@ -2,9 +2,9 @@
 //!
 //! A [`Provider`](pinion_protocol::Provider) combines a wire format (`anthropic`, `openai_chat`, …: pure functions from
 //! a request to a body, and from bytes to events), a vendor's row in [`PROVIDERS`], and the shared HTTP transport.
-//! [`Replay`] needs none of these: it plays a script.
+//! [`Replay`] needs no format, row or transport: it plays a script.
 //!
-//! A provider, and what is known about one of its models:
+//! A provider, and the known facts about one of its models:
 //!
 //! ```
 //! use pinion_providers::{ModelTable, ProviderConfig, build};

@@ -1,7 +1,7 @@
 //! Logging in to a vendor with a browser, which results in a key.
 //!
 //! OpenRouter has such a login for every program, with a proof key (PKCE, RFC 7636) in place of a registration:
-//! <https://openrouter.ai/docs/guides/overview/auth/oauth>. Those of other vendors are for their own programs.
+//! <https://openrouter.ai/docs/guides/overview/auth/oauth>. Logins of other vendors are for their own programs.
 
 use crate::provider::{ProviderConfig, ProviderContext};
 use crate::transport::{Outgoing, Transport};
@@ -32,9 +32,9 @@ struct Exchanged {
 }
 
 impl BrowserLogin {
-    /// Begins a login; `None` if the vendor has none for other programs. Of the configuration, the base URL, the proxy, the limits
-    /// and the certificates count. `verifier` is a secret of this login, of 43 to 128 letters, digits and `-._~` (RFC 7636,
-    /// section 4.1). Sends nothing.
+    /// Begins a login; `None` if the vendor has no login for other programs. Of the configuration, the base URL, the
+    /// proxy, the limits and the certificates count. `verifier` is a secret of this login, of 43 to 128 letters, digits
+    /// and `-._~` (RFC 7636, section 4.1). Sends nothing.
     ///
     /// # Errors
     /// The base URL, the proxy or the certificates are invalid.

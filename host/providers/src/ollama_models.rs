@@ -16,7 +16,7 @@ const MAX_LIST_BYTES: usize = 4 << 20;
 /// The tag of a model that is named without one.
 const DEFAULT_TAG: &str = "latest";
 
-/// An Ollama server, which says what models it has.
+/// An Ollama server, which lists its models.
 #[derive(Debug)]
 pub struct OllamaModels {
     url: Url,
@@ -42,7 +42,7 @@ impl OllamaModels {
         provider("ollama")
     }
 
-    /// The server of a configuration, of which the base URL, the proxy and the certificates count. Sends nothing.
+    /// The server of a configuration; only the base URL, the proxy and the certificates count. Sends nothing.
     ///
     /// # Errors
     /// The base URL, the proxy or the certificates are invalid.
@@ -60,8 +60,9 @@ impl OllamaModels {
         self.url.origin().ascii_serialization()
     }
 
-    /// Returns the full name of the model that a user means, such as `qwen3:latest` for `qwen3`; none if the server does not
-    /// have it. Asks for the whole list, so that the name is not sent, and sends neither key nor headers. Takes 2 s at most.
+    /// Returns the full name of the model that a user means, such as `qwen3:latest` for `qwen3`; `None` if the server
+    /// does not have it. Asks for the whole list, so that the name is not sent, and sends neither key nor headers.
+    /// Takes 2 s at most.
     ///
     /// # Errors
     /// The server cannot be reached, does not answer in time, or does not answer with a list.

@@ -7,9 +7,9 @@
 //! {"error":{"kind":"overloaded","message":"no capacity","retry_after_ms":10}}
 //! ```
 //! Every field is optional. The content of a reply comes in the order thinking, text, calls, in chunks of `chunk`
-//! characters. It is followed by one of: the end (`stop_reason`, which defaults to what the calls imply), an `error`,
-//! the end of the connection in the middle of the last part (`"break_off":true`), or silence until the request is
-//! cancelled (`"hang":true`).
+//! characters. It is followed by one of: the end (`stop_reason`, which defaults to the reason that the calls imply), an
+//! `error`, the end of the connection in the middle of the last part (`"break_off":true`), or silence until the request
+//! is cancelled (`"hang":true`).
 
 use crate::error_kind::ErrorKind;
 use futures_util::stream::{self, StreamExt};

@@ -1,5 +1,5 @@
-//! The context window of a model, as its server tells it: vLLM, llama.cpp, LM Studio and OpenRouter say it in the list of their
-//! models, or beside it.
+//! The context window of a model, as its server tells it: vLLM, llama.cpp, LM Studio and OpenRouter report it in the
+//! list of their models, or in a resource next to it.
 
 use crate::formats::Format;
 use crate::provider::{ProviderConfig, ProviderContext};
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 /// The time that the server has for each answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a list. That of OpenRouter has one MiB.
+/// Bytes of a list. OpenRouter's list has one MiB.
 const MAX_LIST_BYTES: usize = 16 << 20;
 /// The windows that a server can mean.
 const WINDOWS: std::ops::RangeInclusive<u64> = 256..=100_000_000;
@@ -32,8 +32,8 @@ pub struct ServedWindow {
 }
 
 impl ServedWindow {
-    /// The server of a configuration, of which the base URL, the proxy and the certificates count. None for a vendor's own
-    /// server that lists models only with a key. Sends nothing.
+    /// The server of a configuration; only the base URL, the proxy and the certificates count. `None` for a vendor's
+    /// own server that lists models only with a key. Sends nothing.
     ///
     /// # Errors
     /// The base URL, the proxy or the certificates are invalid.
@@ -60,7 +60,7 @@ impl ServedWindow {
         format!("{} {}", self.list, self.model)
     }
 
-    /// Asks the server, without key and headers. Returns none if it does not say.
+    /// Asks the server, without key and headers. Returns `None` if it does not report a window.
     ///
     /// # Errors
     /// The server cannot be reached, does not answer in time, or has no list of models.
@@ -84,7 +84,7 @@ impl ServedWindow {
         })
     }
 
-    /// Returns the URL of a resource beside the versioned part of the API.
+    /// Returns the URL of a resource next to the versioned part of the API.
     fn beside(&self, path: &str) -> Url {
         let mut url = self.list.clone();
         let base = self.list.path().trim_end_matches("/models").trim_end_matches("/v1");
@@ -105,7 +105,7 @@ impl ServedWindow {
 enum Listed {
     /// Its window in tokens.
     Window(u64),
-    /// The window of its training, of which the server may use less.
+    /// The window of its training; the server may use less.
     Trained(u64),
     /// It is there, without a window.
     Silent,

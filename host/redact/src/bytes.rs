@@ -40,9 +40,9 @@ impl Pending {
 
 /// Redacts a stream of bytes, such as the body of a response.
 ///
-/// The reader of a line redactor may have chosen the bytes and sees the sizes of pieces. So it releases bytes by rules that do
-/// not depend on secrets: up to the last line break, and beyond that all but the last 16 to 32 KiB. The other kind holds back
-/// only what could begin a secret.
+/// The reader of a line redactor may have chosen the bytes and sees the sizes of pieces. So it releases bytes by rules
+/// that do not depend on secrets: up to the last line break, and beyond that all but the last 16 to 32 KiB. The other
+/// kind holds back only bytes that could begin a secret.
 #[derive(Debug, Clone)]
 pub struct ByteRedactor {
     secrets: Secrets,

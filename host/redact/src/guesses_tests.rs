@@ -109,7 +109,7 @@ fn call(arguments: Value) -> ToolInvocation {
     }
 }
 
-/// Returns what the caller of a tool sees.
+/// Returns the text that the caller of a tool sees.
 async fn seen(secrets: &Secrets, arguments: Value) -> String {
     let tools = RedactedTools::new(Arc::new(Echo(Vec::new())), secrets.clone());
     match tools.call(call(arguments), &Nobody).await.result {
@@ -158,7 +158,7 @@ fn program_and_server_see_the_same_pieces_for_every_guess() {
     secrets.add_with_placeholder(&SecretString::from(KEY), "<key>");
     let mut redactor = secrets.line_redactor();
     for guess in guesses() {
-        // The guess is the end of what was sent so far; it arrives with the line that it belongs to.
+        // The guess is the end of the text sent so far; it arrives with its line.
         assert!(redactor.push(guess.as_bytes()).is_empty(), "{guess}");
         assert_eq!(String::from_utf8(redactor.push(b"!\nmore ")).unwrap(), format!("{guess}!\n"));
         assert_eq!(redactor.push(b"\n"), b"more \n");

@@ -3,8 +3,8 @@
 //! A secret is redacted as a whole, in the encodings of `forms`. Parts of it are not: a search for parts would tell everyone
 //! who can choose a text and see it again whether a guess of a part is right. For the same reason,
 //!
-//! - a text is compared only with secrets that may have flowed into it. A set of its own contains those that a server or a
-//!   program received; [`Secrets::of_process`] contains all that the process has read.
+//! - a text is compared only with secrets that may have flowed into it. A separate set contains the secrets that a
+//!   server or a program received; [`Secrets::of_process`] contains all that the process has read.
 //! - the set of the process leaves out values that can be guessed as a whole, because models, plugins and clients choose texts
 //!   that it redacts.
 //! - the work for a text, and the boundaries of redacted pieces, do not depend on parts of secrets (`matcher`, `bytes`).
@@ -81,14 +81,14 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Creates the set of all secrets of a process. It redacts texts that others choose, so values of which the secret part is
+    /// Creates the set of all secrets of a process. It redacts texts that others choose, so values whose secret part is
     /// shorter than 16 bytes are left out.
     pub fn of_process() -> Self {
         Self { least: MIN_UNGUESSABLE, ..Self::default() }
     }
 
-    /// Creates a set for what one server receives. Every secret in it is added to this set, too, and both redact the server's
-    /// answers.
+    /// Creates a set for the secrets that one server receives. Every secret in it is added to this set, too, and both
+    /// redact the server's answers.
     pub fn for_server(&self) -> Self {
         Self { wider: Some(Arc::new(self.clone())), ..Self::default() }
     }
@@ -253,7 +253,7 @@ impl Known {
         }
         let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
         for (range, mark) in marks {
-            // Only an exact value in an encoding of its own could begin or end within a character.
+            // Only an exact value in a different encoding could begin or end within a character.
             let (start, end) = (text.floor_char_boundary(range.start), text.ceil_char_boundary(range.end));
             clean.push_str(text.get(done..start).unwrap_or_default());
             clean.push_str(mark);

@@ -5,8 +5,8 @@ use super::MARK;
 /// Characters of a public prefix that a mask shows.
 const HEAD: usize = 3;
 
-/// Returns the start of a key's public prefix, by which its mask is recognized: nothing here depends on the secret part. Other
-/// credentials are not recognized.
+/// Returns the start of a key's public prefix, which identifies its mask: nothing here depends on the secret part.
+/// Other credentials are not recognized.
 pub(super) fn head(value: &str) -> Option<&str> {
     super::forms::prefix(value.trim()).get(..HEAD)
 }

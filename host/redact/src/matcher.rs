@@ -1,8 +1,9 @@
 //! Search for whole secrets in a text, with the same work for each byte of the text.
 //!
-//! An automaton reads the text one `Symbol` at a time: one look-up in a table, whatever the text is. It finds *anchors*, the
-//! first [`ANCHOR`] symbols of each form. Only a text that already contains an anchor causes more work: the complete form is
-//! compared with it, without an early end. So neither the result nor the work tells whether a guess of a part is right.
+//! An automaton reads the text one `Symbol` at a time: one table look-up, regardless of the text. It finds *anchors*,
+//! the first [`ANCHOR`] symbols of each form. Only a text that already contains an anchor causes more work: the
+//! complete form is compared with it, without an early end. So neither the result nor the work tells whether a guess of
+//! a part is right.
 
 use super::symbols::{Symbols, folded, is_special, symbols};
 use std::collections::{BTreeMap, VecDeque};
@@ -11,9 +12,9 @@ use std::sync::Arc;
 
 /// Maximum symbols of an anchor: 24 characters, or 12 bytes in hex.
 const ANCHOR: usize = 24;
-/// Symbols of which the starts are known: more than an anchor has.
+/// Symbols with a known start: more than an anchor has.
 const KEPT: usize = 32;
-/// Bit of a state at which an anchor ends.
+/// Bit of a state where an anchor ends.
 const ENDS: u32 = 1 << 31;
 /// Stands for a byte that may be part of an escape.
 const SPECIAL: u8 = u8::MAX;
@@ -23,7 +24,7 @@ const SPECIAL: u8 = u8::MAX;
 pub(super) struct Form {
     /// Folded symbols.
     symbols: Arc<[u8]>,
-    /// Index of the value from which it was derived.
+    /// Index of the value that it was derived from.
     pub(super) value: usize,
     /// Replaces the form where exactly these bytes stand; `None` for other forms.
     placeholder: Option<(Arc<[u8]>, Arc<str>)>,
@@ -49,7 +50,7 @@ impl Form {
 pub(super) struct Scan<'a> {
     /// Ranges to replace and their replacements, in order and without overlaps.
     pub(super) marks: Vec<(Range<usize>, &'a str)>,
-    /// Offset at which an incomplete form may start at the end of the text; without one, the length of the text.
+    /// Offset where an incomplete form may start at the end of the text; without one, the length of the text.
     pub(super) open: usize,
     #[cfg(test)]
     pub(super) comparisons: usize,
@@ -65,7 +66,7 @@ pub(super) struct Matcher {
     width: usize,
     /// The next state for each state and column. A state is the index of its first column.
     table: Vec<u32>,
-    /// The symbols of each state with which an incomplete anchor begins.
+    /// The length in symbols of the incomplete anchor in each state.
     depths: Vec<u8>,
     /// The forms whose anchors end at a state.
     ends: BTreeMap<u32, Vec<usize>>,
@@ -113,7 +114,8 @@ impl Matcher {
         }
     }
 
-    /// Replaces missing branches by those of the longest suffix that is in the tree, and marks the states of `ends`.
+    /// Replaces missing branches by the branches of the longest suffix that is in the tree, and marks the states of
+    /// `ends`.
     fn link(&mut self) {
         let mut suffixes = vec![0; self.depths.len()];
         let mut queue = VecDeque::from([0]);
@@ -207,7 +209,7 @@ impl Matcher {
 }
 
 impl Form {
-    /// Returns the replacement of a range in which the form was found.
+    /// Returns the replacement of a range where the form was found.
     fn mark(&self, text: &[u8], range: Range<usize>) -> Option<&str> {
         match &self.placeholder {
             None => Some(super::MARK),

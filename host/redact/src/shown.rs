@@ -1,4 +1,4 @@
-//! Secrets in what plugins show to people.
+//! Secrets in texts that plugins show to people.
 
 use super::Secrets;
 use pinion_protocol::dialog::{Dialog, DialogKind};

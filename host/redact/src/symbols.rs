@@ -27,7 +27,7 @@ impl<'a> Symbols<'a> {
         Self { text, at: 0, skipped: 0, is_cut: false }
     }
 
-    /// Returns the next symbol at or after a position at which a symbol ends.
+    /// Returns the next symbol at or after `at`, where an earlier symbol ends.
     pub(super) fn next_from(&mut self, at: usize) -> Option<Symbol> {
         (self.at, self.skipped) = (at, 0);
         self.next()
@@ -136,8 +136,8 @@ fn hex(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
-/// Returns the same byte for upper and lower case, for the signs that differ between the alphabets of base64, and for the two
-/// ways in which forms encode a space.
+/// Returns the same byte for upper and lower case, for the signs that differ between the alphabets of base64, and for
+/// the two ways that forms encode a space.
 pub(super) fn folded(byte: u8) -> u8 {
     match byte {
         b'-' | b' ' => b'+',

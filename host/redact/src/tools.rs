@@ -9,9 +9,9 @@ use pinion_protocol::tool::{LogLevel, ToolExecutor, ToolInvocation, ToolProgress
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// An executor that redacts secrets in results, errors and progress, and in the texts of tools that plugins offer while they
-/// run. Those of other tools were written before anyone knew a secret. A secret that the caller wrote into the arguments is not
-/// redacted in their reply: the caller knows it, and must not learn that it is one.
+/// An executor that redacts secrets in results, errors and progress, and in the texts of tools that plugins offer while
+/// they run. The texts of other tools were written before any secret was known. A secret that the caller wrote into the
+/// arguments is not redacted in their reply: the caller knows it, and must not learn that the text is a secret.
 pub struct RedactedTools {
     inner: Arc<dyn ToolExecutor>,
     secrets: Secrets,

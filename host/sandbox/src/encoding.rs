@@ -19,7 +19,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the bytes of a text. What is no escape stands for itself.
+/// Returns the bytes of a text. Bytes that are not an escape stand for themselves.
 pub(crate) fn decode(text: &str) -> Vec<u8> {
     let (mut bytes, mut left) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, rest)) = left.split_first() {
@@ -72,7 +72,7 @@ pub(crate) mod path {
     }
 }
 
-/// A path or none.
+/// An optional path.
 pub(crate) mod optional {
     use super::{decode_path, encode_path};
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -104,7 +104,7 @@ pub(crate) mod paths {
     }
 }
 
-/// Bytes, or none.
+/// Optional bytes.
 pub(crate) mod content {
     use super::{decode, encode};
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};

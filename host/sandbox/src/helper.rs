@@ -67,10 +67,10 @@ impl Seen {
     }
 }
 
-/// Finds the small helper beside a program. It starts in a third of the time that a large program needs to start again as
-/// its own helper.
+/// Finds the small helper in the directory of a program. It starts in a third of the time that a large program needs to
+/// start again as its own helper.
 ///
-/// Returns none unless it is a plain file of the same owner as the program, to which nobody else can write.
+/// Returns `None` unless it is a plain file of the same owner as the program that only the owner can write.
 pub fn helper_beside(program: &Path) -> Option<PathBuf> {
     let path = program.parent()?.join(SMALL_HELPER);
     let metadata = std::fs::symlink_metadata(&path).ok()?;

@@ -32,7 +32,7 @@ const NETWORK: &[&str] = &[
 ];
 /// Texts of programs about files, in lower case.
 const FILES: &[&str] = &["read-only file system", "erofs", "permission denied", "eacces", "operation not permitted"];
-/// Texts about mounts, by which protected paths keep their names, in lower case.
+/// Texts about mounts, which make protected paths keep their names, in lower case.
 const MOUNTS: &[&str] = &["device or resource busy", "ebusy", "cross-device", "exdev"];
 
 /// Texts of debuggers and tracers that may not trace a program, in lower case.
@@ -43,10 +43,10 @@ const UNTRACED: &[&str] = &["operation not permitted", "permission denied", "epe
 /// Programs that can fail without a word about the network.
 const QUIET: &[&str] = &["curl", "wget", "aria2c", "http", "https", "xh", "git", "ssh", "scp", "sftp", "rsync", "nc"];
 
-/// Words behind such a text in which the host is looked for.
+/// Words behind such a text that are searched for the host.
 const BEHIND: usize = 3;
 
-/// Returns the host that a program could not reach, as far as what it wrote to its error stream says so.
+/// Returns the host that a program could not reach, if its output on the error stream names it.
 pub fn unreachable_host(text: &str) -> Option<&str> {
     text.lines().rev().take(200).find_map(host_in)
 }
@@ -110,7 +110,8 @@ fn is_host(word: &str) -> bool {
     is_top && word.contains('.') && labels.all(|label| !label.is_empty() && !label.contains('_'))
 }
 
-/// Returns the hint for a program that failed and wrote `text` to its error stream; none if the sandbox explains nothing.
+/// Returns the hint for a program that failed and wrote `text` to its error stream; `None` if the sandbox explains
+/// nothing.
 pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
     let lines = || text.lines().rev().take(200);
     let names = |line: &str, words: &[&str]| {

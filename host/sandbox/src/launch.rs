@@ -13,8 +13,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Exit status of a helper that did not start the program.
 pub const HELPER_FAILED: u8 = 125;
-/// Precedes the names of the program's variables in the helper's environment, so that none, such as `LD_PRELOAD`, affects
-/// the helper before it is confined.
+/// Precedes the names of the program's variables in the helper's environment, so that no variable, such as
+/// `LD_PRELOAD`, affects the helper before it is confined.
 const VARIABLE: &str = "+";
 /// The build of this crate, which a request names: a helper of another one might understand it differently.
 const BUILD: &str = env!("PINION_SANDBOX_BUILD");
@@ -58,7 +58,7 @@ pub struct Support {
     pub seccomp: bool,
     /// Namespaces, or the reason why they are missing.
     pub namespaces: Result<(), String>,
-    /// A control group limits memory and processes, or the reason why none does.
+    /// A control group limits memory and processes, or the reason why there is no group.
     pub group: Result<(), String>,
 }
 
@@ -106,8 +106,8 @@ impl Launcher {
         Ok((command, ProxySocket { socket: parents }))
     }
 
-    /// Returns the command of `ssh` that reaches hosts through the proxy of a [proxied](Self::proxied) program; none if the path
-    /// of the helper cannot be written in it.
+    /// Returns the command of `ssh` that reaches hosts through the proxy of a [proxied](Self::proxied) program; `None`
+    /// if the path of the helper cannot be written in it.
     pub fn ssh(&self) -> Option<String> {
         let words =
             std::iter::once(self.helper.path().as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
@@ -295,7 +295,7 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<Outcome, Sandbox
     enter(&request, program)
 }
 
-/// Returns the path of a program, as `PATH` of its own environment leads to it. The standard library starts a program faster
+/// Returns the path of a program, looked up in `PATH` of its environment. The standard library starts a program faster
 /// if it has nothing to look up.
 fn found(name: &OsStr) -> PathBuf {
     let path = variables().find(|(name, _)| name == "PATH").map(|(_, path)| path).unwrap_or_default();
@@ -312,7 +312,7 @@ fn set_first_argument(command: &mut Command, name: &OsStr) {
 #[cfg(not(unix))]
 fn set_first_argument(_command: &mut Command, _name: &OsStr) {}
 
-/// Returns the path under which the program finds its temporary directory.
+/// Returns the path of the temporary directory as the program sees it.
 fn temporary(request: &Request) -> &OsStr {
     match (&request.policy.temporary, request.layers.namespaces) {
         (Some(directory), false) => directory.as_os_str(),

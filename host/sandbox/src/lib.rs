@@ -1,14 +1,15 @@
-//! The sandbox around the programs that plugins start: what a program reaches of the file system, the network and other
-//! processes, enforced by the operating system.
+//! The sandbox around the programs that plugins start: the parts of the file system, the network and other processes
+//! that a program reaches, enforced by the operating system.
 //!
-//! A [`Policy`] says what a program may reach. A [`Launcher`] turns a [`Program`] and a policy into a command that starts
-//! the *helper*: this program itself or a small one beside it, which calls [`run_for_parent`], confines itself and then
-//! starts the program. A helper that cannot enforce a layer that the policy requires starts nothing, exits with [`HELPER_FAILED`], and writes one
-//! line that names the layer and the remedy.
+//! A [`Policy`] lists the things that a program may reach. A [`Launcher`] turns a [`Program`] and a policy into a
+//! command that starts the *helper*: this program itself or a small one in its directory, which calls
+//! [`run_for_parent`], confines itself and then starts the program. A helper that cannot enforce a layer that the
+//! policy requires starts nothing, exits with [`HELPER_FAILED`], and writes one line that names the layer and the
+//! remedy.
 //!
-//! Some paths in writable directories decide what runs outside, such as hooks of git. [`Protected`] finds them before a
-//! program starts; mounts, Landlock or Seatbelt keep those that exist; and [`Protection`] looks afterwards at what no layer
-//! keeps.
+//! Some paths in writable directories decide which programs run outside, such as hooks of git. [`Protected`] finds them
+//! before a program starts; mounts, Landlock or Seatbelt keep those that exist; and [`Protection`] checks the paths
+//! afterwards that no layer keeps.
 //!
 //! On Linux the layers are namespaces (`linux/namespaces.rs`, `linux/mounts.rs`), Landlock (`linux/rules.rs`), a filter
 //! of system calls (`linux/filter.rs`) and resource limits. On macOS, `seatbelt.rs` writes a profile. Other systems have no

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// A policy. Everything can be read except `hidden`, and nothing can be written except `writable`.
 ///
-/// Paths are absolute and without links. A path that does not exist is skipped, so that one policy fits all calls. Of paths
-/// inside each other, the inner one decides; of lists with the same path, the first of `excluded`, `writable`, `visible` and
-/// `hidden`. What is read-only stays so.
+/// Paths are absolute and without links. A path that does not exist is skipped, so that one policy fits all calls. Of
+/// paths inside each other, the inner one decides; of lists with the same path, the first of `excluded`, `writable`,
+/// `visible` and `hidden`. Read-only paths stay so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Directories in which programs write.
+    /// Directories that programs write to.
     #[serde(with = "encoding::paths")]
     pub writable: Vec<PathBuf>,
     /// Paths inside these that stay read-only, and that cannot be renamed or replaced.
@@ -47,7 +47,7 @@ pub struct Policy {
     pub enforcement: Enforcement,
 }
 
-/// A program's view of a path and of everything beneath, up to paths with views of their own.
+/// A program's view of a path and of everything beneath, up to paths with separate views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Hidden,
@@ -56,7 +56,7 @@ pub(crate) enum View {
     Excluded,
 }
 
-/// The paths with views of their own, outer ones first.
+/// The paths with separate views, outer ones first.
 pub(crate) struct Views<'a>(BTreeMap<&'a Path, View>);
 
 impl Policy {
@@ -76,7 +76,7 @@ impl Views<'_> {
         self.0.iter().map(|(path, view)| (*path, *view))
     }
 
-    /// Returns the view of a path: its own, or that of the nearest directory around it that has one.
+    /// Returns the view of a path: its own, or the view of the nearest directory around it that has one.
     pub(crate) fn of(&self, path: &Path) -> Option<View> {
         path.ancestors().find_map(|path| self.0.get(path).copied())
     }
@@ -91,10 +91,10 @@ impl Views<'_> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// None. With namespaces, a program still has a loopback device of its own.
+    /// No network. With namespaces, a program still has a private loopback device.
     #[default]
     Off,
-    /// None, but what listens at [`PROXY_PORT`](crate::PROXY_PORT) of the loopback device is a proxy of the parent. Needs
+    /// No network, but a proxy of the parent listens at [`PROXY_PORT`](crate::PROXY_PORT) of the loopback device. Needs
     /// namespaces; without them it is the same as `Off`.
     Proxied,
     /// The network of the machine.
@@ -110,7 +110,7 @@ pub enum Enforcement {
     #[default]
     Require,
     /// The layers that the system has are used. Without namespaces, read-only paths inside writable directories can be
-    /// written, and the program's own entries beside them created.
+    /// written, and the program can create entries next to them.
     BestEffort,
 }
 

@@ -1,4 +1,4 @@
-//! The way of a program without a network of its own to a proxy of its parent.
+//! The path from a program without a network to a proxy of its parent.
 //!
 //! The helper creates a listening socket in the program's network namespace and hands it to the parent, which accepts the
 //! connections. Nothing else runs inside, and no connection passes through the file system.

@@ -1,4 +1,4 @@
-//! The text that tells a helper what to do, which its environment contains.
+//! The request to a helper, as text in its environment.
 
 use crate::encoding;
 use crate::policy::{Layers, Policy};

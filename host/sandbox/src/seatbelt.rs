@@ -36,7 +36,7 @@ pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
     for path in &policy.read_only {
         rule(&mut text, "deny file-write*", "subpath", path)?;
     }
-    // A directory around one of these cannot be renamed, so that no other takes its place.
+    // A directory around one of these cannot be renamed, so that it cannot be replaced.
     let kept = policy.read_only.iter().chain(&policy.hidden).chain(&policy.writable);
     let around = kept.flat_map(|path| path.ancestors().skip(1));
     let is_inside = |path: &&Path| policy.writable.iter().any(|root| path.starts_with(root) && path != root);

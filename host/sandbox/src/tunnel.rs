@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 
-/// First argument with which a helper in the sandbox connects its standard streams to a host.
+/// First argument that makes a helper in the sandbox connect its standard streams to a host.
 pub(crate) const CONNECT: &str = "connect-through-proxy";
 /// Bytes of the proxy's answer.
 const MAX_HEAD: usize = 16 * 1024;
@@ -42,7 +42,7 @@ fn tunnel(
         return Err(io::Error::other(format!("the proxy answers `{status}`")));
     }
     let mut sending = stream.try_clone()?;
-    // Ends with this process: it may wait for input for ever.
+    // Ends with this process: it may wait for input forever.
     std::thread::Builder::new().spawn(move || {
         let _ = io::copy(&mut input, &mut sending);
         let _ = sending.shutdown(Shutdown::Write);

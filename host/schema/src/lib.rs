@@ -154,7 +154,7 @@ fn build(schema: &Value) -> Result<Validator, (String, String)> {
         .size_limit(MAX_PATTERN_SIZE)
         .dfa_size_limit(MAX_PATTERN_SIZE);
     let options = jsonschema::options().with_pattern_options(patterns);
-    // The validator checks the schema, too, by the schema of its dialect, of which this one is compiled fastest.
+    // The validator also checks the schema against its dialect's schema; this dialect's schema compiles fastest.
     let options = if is_plain(schema) { options.with_draft(Draft::Draft7) } else { options };
     options.build(schema).map_err(|error| (error.instance_path().to_string(), clip(&error.to_string(), MAX_PROBLEM)))
 }

@@ -1,5 +1,5 @@
 //! Growth of sessions: time and peak memory to append to, open, list, show, fork and export sessions of 1,000, 10,000
-//! and 100,000 entries of 1 KB, beside the time to read the same file and to parse its lines into nothing.
+//! and 100,000 entries of 1 KB, along with the time to read the same file and to parse its lines into nothing.
 //!
 //! `cargo bench -p pinion-session-store --bench scale`. Each time is the best of five. Peaks are of the process, above
 //! its memory before, and only on Linux.

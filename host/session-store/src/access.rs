@@ -1,4 +1,4 @@
-//! The access of plugins to the session of their call: its entries, entries of their own, and its title.
+//! The access of plugins to the session of their call: its entries, the plugins' own entries, and its title.
 
 use crate::error::SessionError;
 use crate::format::{self, Kind, Payload};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 type Result<T> = std::result::Result<T, SessionAccessError>;
 
-/// Opens the branch that ends at `leaf`; none before the session has a file.
+/// Opens the branch that ends at `leaf`; `None` before the session has a file.
 fn open(path: &Path) -> Result<Option<Transcript>> {
     match path.exists() {
         true => Transcript::open(path).map(Some).map_err(|error| failed(&error)),

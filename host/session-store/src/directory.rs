@@ -83,7 +83,7 @@ impl SessionDirectory {
         fork::fork(source, at, &self.root, Workspace::OfSource { or: workspace })
     }
 
-    /// Copies the current branch like [`Self::fork`], to a session of `workspace`, whatever the one of the source is.
+    /// Copies the current branch like [`Self::fork`], to a session of `workspace`, even if the source has another one.
     ///
     /// # Errors
     /// See [`Self::fork`].
@@ -91,7 +91,7 @@ impl SessionDirectory {
         fork::fork(source, None, &self.root, Workspace::Other(workspace))
     }
 
-    /// Returns the workspace of the session in the file `path`; none if its first line is lost.
+    /// Returns the workspace of the session in the file `path`; `None` if its first line is lost.
     ///
     /// # Errors
     /// The file cannot be read, or is not a session.
@@ -122,8 +122,7 @@ impl SessionDirectory {
         name::write(path, Name::OfUser, name)
     }
 
-    /// Lists the sessions of `scope` that have entries, the last written first. Reports files that cannot be read
-    /// beside them.
+    /// Lists the sessions of `scope` that have entries, the last written first. Also reports files that cannot be read.
     ///
     /// # Errors
     /// The directory itself cannot be read.
@@ -134,8 +133,8 @@ impl SessionDirectory {
         Ok(listing)
     }
 
-    /// Lists the sessions that the agent with this id created, in every workspace and those of sub-agents included, the
-    /// last written first.
+    /// Lists the sessions that the agent with this id created, in every workspace, including sessions of sub-agents,
+    /// the last written first.
     ///
     /// # Errors
     /// The directory itself cannot be read.
@@ -150,7 +149,7 @@ impl SessionDirectory {
         Ok(listing)
     }
 
-    /// Returns the session of `workspace` that was written last; none when no session has entries.
+    /// Returns the session of `workspace` that was written last; `None` when no session has entries.
     ///
     /// # Errors
     /// The directory or that session cannot be read, or the session has an unknown version.
@@ -233,7 +232,7 @@ fn ids<'a>(files: impl Iterator<Item = &'a SessionFile>) -> Vec<String> {
     files.take(MAX_CANDIDATES).map(|found| files::id_of(&found.path)).collect()
 }
 
-/// Returns the paths in a directory; none when it does not exist.
+/// Returns the paths in a directory; an empty list when it does not exist.
 fn read_directory(directory: &Path) -> Result<Vec<PathBuf>, SessionError> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

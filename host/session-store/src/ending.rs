@@ -13,10 +13,10 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maximum bytes at the end of a session in which the start or end of its last run is looked for.
+/// Maximum bytes at the end of a session that are searched for the start or end of its last run.
 const LAST_RUN: u64 = 1 << 20;
 
-/// A line of a session, as far as it is read here.
+/// The part of a session's line that is read here.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow, rename = "type")]
@@ -38,9 +38,9 @@ pub fn was_interrupted(path: &Path) -> bool {
     kinds.find(|kind| kind.starts_with("run_")).is_some_and(|kind| kind == "run_start")
 }
 
-/// Reads the messages of the current branch that are in the last `bytes` of a session's file, from the first prompt among them
-/// on, and the records after it. They are not repaired: calls may lack results. Returns none for a file that is no longer than
-/// that, and for an end without such messages. Takes no lock and changes nothing.
+/// Reads the messages of the current branch that are in the last `bytes` of a session's file, from the first prompt
+/// among them on, and the records after it. They are not repaired: calls may lack results. Returns `None` for a file
+/// that is not longer than that, and for an end without such messages. Takes no lock and changes nothing.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! Errors of sessions: the session, what is wrong with it, and the cause as the error's source.
+//! Errors of sessions: the session, the problem, and the cause as the error's source.
 
 use crate::id::EntryId;
 use crate::log::Loss;
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// A session could not be found, opened, read, written or deleted.
 ///
-/// The text names the session and what is wrong with it; the cause is the error's source, and what a user can do about
-/// it is [`SessionError::hint`].
+/// The text names the session and the problem. The cause is the error's source, and [`SessionError::hint`] has the
+/// remedy.
 #[derive(Debug)]
 pub struct SessionError {
     /// The session.
@@ -127,7 +127,7 @@ impl SessionError {
         }
     }
 
-    /// Returns what a user can do about the error; none when there is no general advice.
+    /// Returns the user's remedy for the error; `None` when there is no general advice.
     pub fn hint(&self) -> Option<String> {
         Some(match &self.kind {
             SessionErrorKind::NotFound { recent } if !recent.is_empty() => {
@@ -140,7 +140,7 @@ impl SessionError {
             SessionErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
                 "raise the limit on the size of files: `ulimit -f unlimited`".to_owned()
             }
-            // Whatever the cause: some network file systems have no locks, or no server for them.
+            // For any cause: some network file systems have no locks, or no server for them.
             SessionErrorKind::Io { action: LOCK, .. } => {
                 "sessions need locks, which some network file systems lack: set \
                  `PINION_HOME` to a local directory, or keep no session with --no-session"
@@ -214,7 +214,7 @@ impl Error for SessionError {
 }
 
 impl Subject {
-    /// Returns the beginning of the session's id, which is enough to name it. For a file that has none in its name, its
+    /// Returns the beginning of the session's id, which is enough to name it. For a file without an id in its name, its
     /// path.
     fn brief(&self) -> Cow<'_, str> {
         let Self::File(path) = self else { return self.to_string().into() };

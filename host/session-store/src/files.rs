@@ -45,8 +45,8 @@ pub(crate) fn path_in(directory: &Path, header: &Header) -> PathBuf {
     directory.join(format!("{time}_{}.{EXTENSION}", header.id))
 }
 
-/// Creates a file beside `target` for a session that is not complete yet, with the directories above it. Lists skip it by
-/// its extension, and dropping it deletes it.
+/// Creates a file next to `target` for a session that is not complete yet, with the directories above it. Lists skip it
+/// by its extension, and dropping it deletes it.
 pub(crate) fn create_part(target: &Path) -> Result<NamedTempFile, SessionError> {
     let directory = target.parent().unwrap_or(Path::new("."));
     private_directory().create(directory).map_err(SessionError::io("create", directory))?;
@@ -54,7 +54,7 @@ pub(crate) fn create_part(target: &Path) -> Result<NamedTempFile, SessionError> 
     part.map_err(SessionError::io("create a file in", directory))
 }
 
-/// Returns the directory of a session's sub-agents: beside its file, with its name.
+/// Returns the directory of a session's sub-agents: next to its file, with its name.
 pub(crate) fn children_of(path: &Path) -> PathBuf {
     path.with_extension("")
 }

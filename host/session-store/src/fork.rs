@@ -1,4 +1,4 @@
-//! Copies a branch of a session to a session of its own.
+//! Copies a branch of a session to a separate session.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The workspace of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Workspace<'a> {
-    /// That of the source; `or` if it names none.
+    /// The workspace of the source; `or` if it does not name one.
     OfSource { or: &'a Path },
     /// Another one.
     Other(&'a Path),

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The first line is the header. Every other line is an entry of the session's tree: `parent` names an earlier entry,
-//! and is null for a root. The type decides what `data` is: for `message` a [`Message`] in its own serialized form,
+//! and is null for a root. The type decides the form of `data`: for `message` a [`Message`] in its own serialized form,
 //! which a test below pins; for `position` the entry that the conversation left; for all others a [`Record`].
 //!
 //! The conversation is at its last write: at the last entry of the file, or at the parent of that entry when it is a
@@ -42,7 +42,7 @@ pub const VERSION: u64 = 1;
 pub struct Entry {
     /// The id of the entry.
     pub id: EntryId,
-    /// The entry that it follows, according to the file; none for a root.
+    /// The entry that it follows, according to the file; `None` for a root.
     pub parent: Option<EntryId>,
     /// The time of the write.
     pub time: Timestamp,
@@ -59,7 +59,7 @@ pub enum Payload {
     Message(Message),
     /// The conversation moved to this entry's parent.
     Position {
-        /// The entry that it left; none before the first one.
+        /// The entry that it left; `None` before the first one.
         left: Option<EntryId>,
     },
     /// Something that happened, other than a message.
@@ -132,8 +132,8 @@ impl Kind {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the head of a line, or returns the reason it has none. A line that did not end may be cut off anywhere; it
-    /// has a head only when it is complete.
+    /// Reads the head of a line, or returns the reason it has no head. A line that did not end may be cut off anywhere;
+    /// it has a head only when it is complete.
     pub(crate) fn read(line: &Line<'a>) -> Result<Self, String> {
         if line.too_long {
             return Err("longer than the limit for an entry".to_owned());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Header {
     /// The session's id.
     pub id: String,
-    /// The absolute path of the directory in which the session works. Bytes that are not Unicode are replaced.
+    /// The absolute path of the session's working directory. Bytes that are not Unicode are replaced.
     pub workspace: PathBuf,
     /// The time of its creation.
     pub created: Timestamp,

@@ -17,7 +17,7 @@ impl EntryId {
     /// The id of the first entry of a session.
     pub(crate) const FIRST: Self = Self(1);
 
-    /// Returns the next id; none after the largest.
+    /// Returns the next id; `None` after the largest.
     pub(crate) fn next(self) -> Option<Self> {
         (self.0 < MAX).then_some(Self(self.0 + 1))
     }

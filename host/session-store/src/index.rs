@@ -1,7 +1,7 @@
 //! The positions and links of the entries in a session file, read in one pass without parsing their data.
 //!
-//! The file is not trusted. The result is a forest in which parents come before their children, of the lines
-//! whose place can be read; the other lines are reported. Memory grows with the number of entries, not with their size.
+//! The file is not trusted. The result is a forest of the lines whose place can be read, with parents before their
+//! children; the other lines are reported. Memory grows with the number of entries, not with their size.
 //!
 //! A parent whose line is broken is replaced by the last entry before it on the same side. A lost `position` costs
 //! nothing, because the next entry names its parent itself; and when the first entry after a `position` is lost, the
@@ -39,7 +39,7 @@ const MAIN: Side = 0;
 /// The bytes after the last line that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tail {
-    /// There are none.
+    /// There are no such bytes.
     None,
     /// A complete line; only its newline is missing.
     Unended,
@@ -69,7 +69,7 @@ pub(crate) struct Index {
     by_id: BTreeMap<EntryId, usize>,
     /// The runs of parallel groups, by their ids.
     sides: BTreeMap<Box<str>, Side>,
-    /// The last node of each side; none for a main line without entries.
+    /// The last node of each side; `None` for a main line without entries.
     last_of_side: Vec<Option<usize>>,
 }
 
@@ -99,7 +99,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Returns the position of the conversation: the node that the next entry follows. None in a session without
+    /// Returns the position of the conversation: the node that the next entry follows. `None` in a session without
     /// entries, or after a return to before its first entry.
     pub(crate) fn position(&self) -> Option<usize> {
         let last = self.last_of_side.first().copied().flatten()?;

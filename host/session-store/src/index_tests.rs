@@ -16,7 +16,7 @@ fn other(id: &str, parent: &str, kind: &str, fields: &str) -> String {
     format!(r#"{{"id":"{id}","parent":{parent},"time":"2026-01-02T03:04:05Z",{fields}"type":"{kind}","data":{{}}}}"#)
 }
 
-/// The ids of the branch on which the conversation stands.
+/// The ids of the conversation's current branch.
 fn branch(index: &Index) -> String {
     index.branch(index.position()).iter().map(|node| node.id.to_string()).collect::<Vec<_>>().join(" ")
 }

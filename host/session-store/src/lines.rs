@@ -36,7 +36,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, limit, buffer: Vec::new(), number: 0, offset: 0 }
     }
 
-    /// Reads the next line; none at the end of the file.
+    /// Reads the next line; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let allowed = self.limit as u64 + 1;

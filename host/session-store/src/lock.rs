@@ -21,8 +21,8 @@ pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     }
 }
 
-/// Revokes the permissions of other users, such as those of a copied file. A failure is ignored: the session is
-/// usable anyway.
+/// Revokes the permissions of other users, such as a copied file may have. A failure is ignored: the session is usable
+/// anyway.
 #[cfg(unix)]
 fn make_private(file: &File) {
     use std::os::unix::fs::PermissionsExt as _;

@@ -16,8 +16,7 @@ pub(crate) trait Backing: Write + Send {
     /// Blocks until the bytes are on the disk.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Returns the change by another program through which `path` no longer names this file with at least `length`
-    /// bytes.
+    /// Returns the change by another program that made `path` no longer name this file with at least `length` bytes.
     fn loss(&self, path: &Path, length: u64) -> Option<Loss> {
         let _ = (path, length);
         None
@@ -108,7 +107,7 @@ impl Log {
         Ok(())
     }
 
-    /// Returns the change by another program through which `path` no longer names everything that was appended.
+    /// Returns the change by another program that made `path` no longer name everything that was appended.
     pub(crate) fn loss(&self, path: &Path) -> Option<Loss> {
         self.backing.loss(path, self.good)
     }

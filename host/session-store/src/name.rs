@@ -1,5 +1,5 @@
-//! The name that the user gives a session, and the title that a plugin gave it last, each in a file beside the session's
-//! own. Lists show them and read only the start of a session.
+//! The name that the user gives a session, and the title that a plugin gave it last, each in a file next to the
+//! session's file. Lists show them and read only the start of a session.
 
 use crate::error::SessionError;
 use crate::files;
@@ -35,8 +35,8 @@ impl Name {
     }
 }
 
-/// Returns the name of a session for lists, made harmless for a terminal: the user's before a plugin's. `None` if it has
-/// none, or an unreadable one.
+/// Returns the name of a session for lists, made harmless for a terminal: the user's before a plugin's. `None` if it
+/// has no name, or an unreadable one.
 pub(crate) fn shown(path: &Path) -> Option<String> {
     read(path, Name::OfUser).or_else(|| read(path, Name::OfPlugin))
 }

@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(after, "a11 r1 !1 a1 !1");
     }
 
-    /// Returns whether a provider accepts the messages: every call is followed by its result, and there is no other
-    /// result.
+    /// Returns whether a provider accepts the messages: every call is followed by its result, and there are no further
+    /// results.
     fn is_paired(messages: &[Arc<Message>]) -> bool {
         let mut open: Vec<String> = Vec::new();
         for message in messages {

@@ -1,4 +1,4 @@
-//! Opens a session to continue it, in whatever state the last process left it.
+//! Opens a session to continue it, in any state that the last process may have left.
 
 use crate::error::{BadLines, SessionError};
 use crate::files;

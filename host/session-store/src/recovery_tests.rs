@@ -281,7 +281,7 @@ proptest! {
     }
 }
 
-/// Begins a group after a run, in which two runs answer and a judge decides.
+/// Begins a group after a run; two runs answer and a judge decides.
 fn judged(directory: &TempDir, chosen: Option<usize>) -> PathBuf {
     let path = directory.path().join("a.jsonl");
     let session = Arc::new(Session::begin(&path, workspace()));

@@ -1,8 +1,8 @@
 //! The past of a conversation, as the events of its runs.
 //!
-//! Whoever shows a conversation shows events. Those of the past are made of the messages and records of a branch, and of the
-//! sessions of its sub-agents, so that a continued conversation looks as it did. Pieces of replies, partial results, approvals
-//! and drawings are not recorded, and a run that was killed has no end of its own: it ends as aborted.
+//! A conversation is displayed as events. Past events are made from the messages and records of a branch, and from the
+//! sessions of its sub-agents, so that a continued conversation looks as it did. Pieces of replies, partial results,
+//! approvals and drawings are not recorded, and a run that was killed has no recorded end: it ends as aborted.
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
@@ -125,7 +125,7 @@ struct Replay {
     children: Children,
     /// The call that the runs work for.
     call_id: Option<Arc<str>>,
-    /// The run to which the next event belongs.
+    /// The run that the next event belongs to.
     run_id: Arc<str>,
     is_open: bool,
     /// The ledgers of calls whose results follow, and the results of calls whose ledgers may follow.
@@ -229,7 +229,7 @@ impl Replay {
         self.emit(EventKind::MessageEnd { message });
     }
 
-    /// Adds what is known of a call before its result.
+    /// Adds the events of a call that precede its result.
     fn result(&mut self, result: &ToolResultMessage, message: &Arc<Message>) {
         for run_id in [Some(self.run_id.to_string()), None] {
             let events = self.children.remove(&(run_id, result.call_id.clone()));

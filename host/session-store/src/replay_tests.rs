@@ -52,7 +52,7 @@ fn compacted(session: &Session, run: &str, dropped: usize) {
     );
 }
 
-/// The names of events, with what the tests look at.
+/// The names of events, with the details that the tests check.
 fn told(events: &[Event]) -> Vec<String> {
     let one = |event: &Event| match &event.kind {
         EventKind::AgentStart { call_id, .. } => format!("start {}", call_id.as_deref().unwrap_or_default()),

@@ -7,12 +7,12 @@ pub struct RunName<'a> {
     pub session: &'a str,
     /// The configuration of the model, `PROVIDER.MODEL` unless the application named it.
     pub config: &'a str,
-    /// The number of the run among those of this configuration in the session, from 1.
+    /// The number of the run among the runs with this configuration in the session, from 1.
     pub number: u64,
 }
 
 impl<'a> RunName<'a> {
-    /// Splits a run's id; none when it has another form.
+    /// Splits a run's id; `None` when it has another form.
     pub fn parse(run_id: &'a str) -> Option<Self> {
         let (session, rest) = run_id.split_once('.')?;
         let (config, number) = rest.rsplit_once('.')?;

@@ -23,9 +23,9 @@ pub struct Runs {
 pub struct RunRecord {
     /// The id of the run.
     pub run_id: String,
-    /// Its start; none when only its group names it, a hook denied it, or the record is lost.
+    /// Its start; `None` when only its group names it, a hook denied it, or the record is lost.
     pub start: Option<RunStart>,
-    /// Its end; none while it runs, or when it was killed.
+    /// Its end; `None` while it runs, or when it was killed.
     pub end: Option<(Timestamp, RunEnded)>,
     /// The sub-agents that it started.
     pub spawned: Vec<Spawned>,
@@ -51,7 +51,7 @@ pub struct RunStart {
 pub struct GroupMembership {
     /// The id of the group.
     pub group_id: String,
-    /// True if the run was chosen; none while the group has no result.
+    /// True if the run was chosen; `None` while the group has no result.
     pub is_chosen: Option<bool>,
 }
 
@@ -60,7 +60,7 @@ pub struct GroupMembership {
 pub enum RunStatus {
     /// Announced by its group, but not started.
     Pending,
-    /// Started and, as far as the session knows, not ended: it runs, or was killed.
+    /// Started and not ended according to the session: it runs, or was killed.
     Running,
     /// Ended.
     Ended,

@@ -90,7 +90,7 @@ fn run_numbers_are_the_last_ones_of_each_config_on_all_branches() {
     // A run that a hook denied has no start.
     session.record(&end("s.d.2", 0)).unwrap();
     assert_eq!(runs(&session).get("s.d.2").unwrap().status(), RunStatus::Ended);
-    // The run of a judge leaves no record of its own.
+    // The run of a judge leaves no separate record.
     let group = session.clone().begin_group("g", &["s.a.3".to_owned(), "s.a.4".to_owned()]).unwrap().unwrap();
     let runs = [("a".to_owned(), 5)].into_iter().collect();
     group.end(None, ChoiceAccount { runs, ..ChoiceAccount::default() }).unwrap();

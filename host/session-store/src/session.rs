@@ -28,8 +28,8 @@ const MAX_WAITING: usize = 64;
 /// A session on disk, open for writing by this process alone until it is dropped.
 ///
 /// It grows at its end: each entry follows the one before, unless [`Session::go_back`] came between. The first entry
-/// creates the file, so a session without messages leaves none. Calls block until the system accepts one write, and may
-/// come from any thread.
+/// creates the file, so a session without messages leaves no file. Calls block until the system accepts one write, and
+/// may come from any thread.
 pub struct Session {
     path: PathBuf,
     header: Header,
@@ -43,7 +43,7 @@ struct State {
     /// Set until the header is written, before the first entry.
     header_is_due: bool,
     cursor: Cursor,
-    /// The id of the next entry; none when all are taken.
+    /// The id of the next entry; `None` when all are taken.
     next: Option<EntryId>,
     directory: Directory,
     /// Records that wait for the first message.
@@ -56,7 +56,8 @@ struct State {
 enum Directory {
     Synced,
     Due,
-    /// Begun with the file, because the first sync of a run takes milliseconds, which nobody waits for while a model works.
+    /// Begun with the file, because the first sync of a run takes milliseconds, which do not matter while a model
+    /// works.
     Syncing(JoinHandle<io::Result<()>>),
 }
 
@@ -142,7 +143,7 @@ impl Session {
         Self { path: path.to_owned(), header, state: Mutex::new(state), plugin_entries: Mutex::default() }
     }
 
-    /// Creates a session for a sub-agent that works on a call of this one. Its file is in a directory beside this
+    /// Creates a session for a sub-agent that works on a call of this one. Its file is in a directory next to this
     /// session's file: [`SessionDirectory::list`](crate::SessionDirectory::list) skips it,
     /// [`SessionDirectory::children`](crate::SessionDirectory::children) and
     /// [`SessionDirectory::find`](crate::SessionDirectory::find) include it.
@@ -173,8 +174,8 @@ impl Session {
         &self.header.id
     }
 
-    /// Returns the facts in the first line of the session. In one that was begun without an agent, the file names that of
-    /// the first run, and this does not.
+    /// Returns the facts in the first line of the session. In a session that was begun without an agent, the file names
+    /// the agent of the first run, and this header does not.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -194,7 +195,7 @@ impl Session {
         self.lock().cursor.entry_of_call(call_id)
     }
 
-    /// Returns to an entry, or with none to before the first one. The next entry follows that one, on a new branch;
+    /// Returns to an entry, or with `None` to before the first one. The next entry follows that one, on a new branch;
     /// later entries stay in the session. Returns the messages from the root to there. A tool call without a result
     /// before that entry gets one, which is appended.
     ///
@@ -282,8 +283,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends the record of an event. In a session without messages it waits for the first one, so that a session in
-    /// which nothing is said leaves no file. A failure costs only the record, and is logged.
+    /// Appends the record of an event. In a session without messages it waits for the first one, so that a session
+    /// without messages leaves no file. A failure costs only the record, and is logged.
     pub(crate) fn record_event(&self, record: Record) {
         let mut state = self.lock();
         if state.header_is_due {
@@ -391,7 +392,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the first error since the session was opened because of which an entry is missing in it, with its cause.
+    /// Returns the first error since the session was opened that made an entry of it missing, with its cause.
     pub fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
     }
@@ -413,7 +414,7 @@ impl Session {
         })
     }
 
-    /// Fails if another program took away what was appended, so that no run continues in a file that nobody finds.
+    /// Fails if another program removed appended entries, so that no run continues in a file without a name.
     fn check(&self, log: &Log) -> Result<(), SessionError> {
         let lost = log.loss(&self.path).map(SessionErrorKind::Lost);
         lost.map_or(Ok(()), |kind| Err(SessionError::new(&self.path, kind)))

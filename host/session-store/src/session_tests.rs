@@ -112,7 +112,7 @@ fn session_taken_away_while_in_use_is_reported() {
     });
 }
 
-/// Each thread writes complete lines with ids of their own.
+/// Each thread writes complete lines with distinct ids.
 #[test]
 fn messages_may_come_from_many_threads() {
     let directory = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Parallel groups: each run of a group writes to a branch of its own, and one branch is chosen.
+//! Parallel groups: each run of a group writes to a separate branch, and one branch is chosen.
 //!
 //! All runs write to one file, in the order of their messages, and mark their entries with their run. The position of
 //! the conversation does not move until one run is chosen. After a kill before that, the session continues from there,

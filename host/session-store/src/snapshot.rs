@@ -19,9 +19,9 @@ pub struct SessionSnapshot {
     pub session: String,
     /// The session's file.
     pub path: PathBuf,
-    /// The directory in which the session works.
+    /// The working directory of the session.
     pub workspace: PathBuf,
-    /// The entry at the position; none before the first one.
+    /// The entry at the position; `None` before the first one.
     pub entry: Option<EntryId>,
     /// A digest of that entry's line, to find out whether it has changed.
     pub digest: Option<String>,
@@ -60,7 +60,7 @@ impl Session {
 }
 
 /// Opens a session at the position of a snapshot, for this process alone. Later entries stay in the session, on a
-/// branch of their own.
+/// separate branch.
 ///
 /// # Errors
 /// As [`open_to_continue`]; or the entry has changed.
@@ -92,7 +92,7 @@ fn digest(path: &Path, entry: Option<EntryId>) -> Result<Option<String>, Session
     Ok(Some(files::digest(line)))
 }
 
-/// Counts the entries after this one up to the position; none when it is on another branch.
+/// Counts the entries after this one up to the position; `None` when it is on another branch.
 fn said_since(path: &Path, entry: Option<EntryId>) -> Result<Option<usize>, SessionError> {
     let transcript = Transcript::open(path)?;
     let branch = transcript.index().branch(transcript.index().position());

@@ -27,14 +27,15 @@ pub struct Summary {
     pub id: String,
     /// The session's file.
     pub path: PathBuf,
-    /// The facts in the first line; none when it is lost.
+    /// The facts in the first line; `None` when it is lost.
     pub header: Option<Header>,
     /// The time of the last write.
     pub last_activity: Timestamp,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The name that the user gave the session, or the title that a plugin gave it, or the first line of the first prompt,
-    /// made harmless for a terminal, at most 100 characters. None when no prompt has text, or the first one is too far into the file.
+    /// The name that the user gave the session, or the title that a plugin gave it, or the first line of the first
+    /// prompt, made harmless for a terminal, at most 100 characters. `None` when no prompt has text, or the first one
+    /// is too far into the file.
     pub title: Option<String>,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct SessionFile {
     pub(crate) size: u64,
 }
 
-/// Reads the summary of a session; none for one without entries.
+/// Reads the summary of a session; `None` for one without entries.
 pub(crate) fn summary(found: &SessionFile) -> Result<Option<Summary>, SessionError> {
     let file = open_file(&found.path).map_err(SessionError::io("open", &found.path))?;
     let beginning = read_beginning(&found.path, file)?;

@@ -50,7 +50,7 @@ impl Transcript {
         &self.path
     }
 
-    /// Returns the facts in the first line; none when it is lost.
+    /// Returns the facts in the first line; `None` when it is lost.
     pub fn header(&self) -> Option<&Header> {
         match &self.index.header {
             HeaderState::Good(header) => Some(header),
@@ -64,7 +64,7 @@ impl Transcript {
         &self.index.bad_lines
     }
 
-    /// Returns the position of the conversation: the entry that the next one follows. None in a session without
+    /// Returns the position of the conversation: the entry that the next one follows. `None` in a session without
     /// entries, or after a return to before its first entry.
     pub fn position(&self) -> Option<EntryId> {
         self.index.id_of(self.index.position())
@@ -76,7 +76,7 @@ impl Transcript {
         self.entries(nodes)
     }
 
-    /// Returns the entries from the root of the tree to `leaf`; none when there is no such entry.
+    /// Returns the entries from the root of the tree to `leaf`; `None` when there is no such entry.
     pub fn branch_to(&mut self, leaf: EntryId) -> Option<Branch<'_>> {
         let nodes = self.index.branch(Some(self.index.find(leaf)?));
         Some(self.entries(nodes))
@@ -88,7 +88,8 @@ impl Transcript {
         self.index.segments().iter().filter_map(|segment| self.index.info(segment)).collect()
     }
 
-    /// Returns the first prompt on a branch after it left the others; none when it has none, or it cannot be read.
+    /// Returns the first prompt on a branch after it left the others; `None` without a prompt, or when it cannot be
+    /// read.
     pub fn prompt_of(&mut self, branch: &BranchInfo) -> Option<UserMessage> {
         let leaf = self.index.find(branch.leaf)?;
         let nodes = self.index.branch(Some(leaf));
@@ -212,7 +213,7 @@ impl Branch<'_> {
         Ok(&self.buffer)
     }
 
-    /// Reads the line of an entry into the buffer. Seeking by a distance keeps what is buffered.
+    /// Reads the line of an entry into the buffer. Seeking by a distance keeps the buffer.
     fn fetch(&mut self, node: &Node) -> io::Result<()> {
         match self.at {
             Some(at) => self.reader.seek_relative(node.offset as i64 - at as i64)?,

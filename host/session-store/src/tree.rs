@@ -13,7 +13,7 @@ use crate::index::Index;
 pub struct BranchInfo {
     /// The last entry of the branch.
     pub leaf: EntryId,
-    /// The entry where it leaves a branch listed before it; none when it has a root of its own.
+    /// The entry where it leaves a branch listed before it; `None` when it has a separate root.
     pub from: Option<EntryId>,
     /// The number of its entries after that.
     pub entries: usize,

@@ -160,7 +160,7 @@ proptest! {
             let again = open_to_continue(&path, workspace()).unwrap();
             prop_assert_eq!(texts(&again.messages), [whole, vec!["and on".to_owned()]].concat());
             prop_assert!(again.recovery == crate::Recovery::default());
-            // The complete lines are still there, byte for byte, on whatever branch.
+            // The complete lines are still there, byte for byte, on all branches.
             let kept = bytes[..cut].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
             prop_assert_eq!(&std::fs::read(&path).unwrap()[..kept], &bytes[..kept]);
         }

@@ -150,7 +150,7 @@ fn nearest(rgb: [u16; 3]) -> Colour {
     has(rgb[0]) | has(rgb[1]) << 1 | has(rgb[2]) << 2
 }
 
-/// Returns the style of a colour; none for black and white, which may be the background.
+/// Returns the style of a colour; `None` for black and white, which may be the background.
 fn role(colour: Colour, theme: &Theme) -> Option<Style> {
     Some(match colour {
         1 => theme.error,

@@ -17,7 +17,7 @@ pub(crate) fn is_diff(text: &str) -> bool {
     text.starts_with("--- ") && pinion_protocol::diff::is_diff(text)
 }
 
-/// Renders a unified diff with the old lines beside the new ones.
+/// Renders a unified diff with the old lines next to the new ones.
 pub(crate) fn sides(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> Vec<Row> {
     let indent = Row::of(lead.rest().to_vec());
     let half = columns.saturating_sub(indent.width() + BETWEEN) / 2;
@@ -183,14 +183,14 @@ fn beside(kind: DiffLine, theme: &Theme) -> Style {
     if kind == DiffLine::Hunk { theme.accent } else { theme.dim }
 }
 
-/// Splits a changed line into what it shares with its counterpart and what differs.
+/// Splits a changed line into the parts that it shares with its counterpart and the parts that differ.
 fn marked(line: &str, other: &str, style: Style, theme: &Theme) -> Vec<Piece> {
     let (Some(body), Some(other)) = (line.get(1..), other.get(1..)) else { return vec![Piece::new(line, style)] };
     let before: usize = body.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     let (body_rest, other_rest) = (&body[before..], &other[before..]);
     let pairs = body_rest.chars().rev().zip(other_rest.chars().rev());
     let after: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
-    // A line of which little remains is easier to read without marks.
+    // A mostly changed line is easier to read without marks.
     if (before + after) * 2 < body.len() {
         return vec![Piece::new(line, style)];
     }

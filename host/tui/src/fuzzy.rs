@@ -37,7 +37,7 @@ fn contains(query: &[u8], bytes: &[u8], same: impl Fn(u8, u8) -> bool) -> bool {
     query.iter().all(|wanted| left.any(|byte| same(*wanted, *byte)))
 }
 
-/// Returns the latest offset from which the bytes contain the query.
+/// Returns the latest offset where the rest of the bytes contains the query.
 fn start(query: &[u8], bytes: &[u8], same: impl Fn(u8, u8) -> bool) -> usize {
     let mut at = bytes.len();
     for wanted in query.iter().rev() {
@@ -51,7 +51,7 @@ fn is_beginning(bytes: &[u8], at: usize) -> bool {
     !before.is_ascii_alphanumeric() || before.is_ascii_lowercase() && bytes[at].is_ascii_uppercase()
 }
 
-/// A match: what it lacks in score, the length of its text, and its index. The least is the best.
+/// A match: its missing score, the length of its text, and its index. The least is the best.
 pub(crate) type Match = (i32, usize, usize);
 
 /// Returns the indices of at most `limit` texts that match, best first; with an empty query, the first ones.

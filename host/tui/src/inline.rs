@@ -18,7 +18,7 @@ pub struct InlineFrame {
     pub settled: Buffer,
     /// Rows that begin with a mark, counted from the first settled one, with its sequence.
     pub marks: Vec<(usize, &'static str)>,
-    /// The rows below them, at most those of the terminal.
+    /// The rows below them, at most as many as the terminal has.
     pub live: Buffer,
     /// Place of the cursor among them; `None` hides it.
     pub cursor: Option<(u16, u16)>,
@@ -30,7 +30,7 @@ pub struct InlineFrame {
 #[derive(Debug)]
 pub struct Inline {
     front: Buffer,
-    /// The row of the region in which the terminal's cursor is.
+    /// The row of the region with the terminal's cursor.
     y: usize,
     /// The place of the cursor in the region while it is shown.
     cursor: Option<(u16, u16)>,
@@ -88,7 +88,7 @@ impl Inline {
         self.height().saturating_sub(self.y + 1)
     }
 
-    /// Returns the bytes that show the frame on a terminal of this many rows; none if it is there already.
+    /// Returns the bytes that show the frame on a terminal of this many rows; empty if it is there already.
     pub fn draw(&mut self, next: &InlineFrame, links: &Links, rows: u16) -> &[u8] {
         let InlineFrame { settled, live, cursor, .. } = next;
         let marks = if self.has_marks { next.marks.as_slice() } else { &[] };
@@ -164,7 +164,7 @@ impl Inline {
         self.cursor = cursor;
     }
 
-    /// Writes all rows from the beginning of the region. What does not fit goes to the scrollback.
+    /// Writes all rows from the beginning of the region. The overflow goes to the scrollback.
     fn write(&mut self, settled: &Buffer, live: &Buffer, marks: &[(usize, &'static str)], links: &Links, rows: u16) {
         let (columns, total) = (live.area().width, settled.area().height + live.area().height);
         let up = self.rows_above(columns);
@@ -227,7 +227,8 @@ impl Inline {
         }
     }
 
-    /// Gives the region as many rows as the next frame has, where most of what it shows keeps its place on the screen.
+    /// Gives the region as many rows as the next frame has, at the end that keeps most of its content in place on the
+    /// screen.
     fn resize(&mut self, next: &Buffer) {
         let (old, new) = (self.height(), usize::from(next.area().height));
         let first = rows_of(&self.front).zip(rows_of(next)).take_while(|(a, b)| a == b).count();

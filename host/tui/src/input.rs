@@ -86,7 +86,7 @@ pub enum Input {
         /// Its last messages.
         text: String,
     },
-    /// The message as the external editor left it, or the reason why there is none.
+    /// The message as the external editor left it, or the reason why it is missing.
     Edited(Result<String, String>),
     /// Earlier messages of the user, oldest first.
     History(Vec<String>),
@@ -128,7 +128,7 @@ pub struct Facts {
     pub assumed_window: Option<u64>,
     /// Tokens of the conversation so far.
     pub tokens: u64,
-    /// Input tokens of the conversation so far, and those of them that the vendor's cache supplied.
+    /// Input tokens of the conversation so far, and the part that the vendor's cache supplied.
     pub input: u64,
     /// See `input`.
     pub cached: u64,
@@ -147,7 +147,7 @@ pub struct Facts {
 /// Something that the UI wants to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// Run a message or a slash command. The UI makes no other such request before [`Input::Finished`].
+    /// Run a message or a slash command. The UI does not repeat such a request before [`Input::Finished`].
     Submit(String),
     /// Run a slash command that takes effect at once, also while something works.
     Own(String),
@@ -215,13 +215,13 @@ pub enum Request {
     },
     /// List the files of the workspace.
     ListFiles,
-    /// List what can be picked.
+    /// List the choices.
     List(Pick),
     /// Open the external editor with this text.
     Edit(String),
     /// Keep the picture in the clipboard in a file, whose path is an [`Input::Paste`].
     PastePicture,
-    /// Answer a question beside the conversation, also while something works.
+    /// Answer a side question, also while something works.
     Aside(String),
     /// Cancel all side questions.
     CancelAsides,
@@ -233,7 +233,8 @@ pub enum Request {
     Theme(String),
     /// Copy a text to the clipboard.
     Copy(String),
-    /// Keep the message that is being written and what was not read, so that they survive a crash. Empty ones remove the draft.
+    /// Keep the message that is being written and the unread texts, so that they survive a crash. Empty ones remove the
+    /// draft.
     SaveDraft {
         /// The message.
         text: String,

@@ -24,7 +24,7 @@ actions! {
     SendLater "send-later" ["ctrl+enter"];
     /// Begin a new line
     Newline "newline" ["shift+enter", "alt+enter", "ctrl+j"];
-    /// Interrupt the agent, or only what is in progress if a message waits for that; close what is open
+    /// Interrupt the agent, or only the running step if a message waits for that; close an open list
     Interrupt "interrupt" ["esc"];
     /// Clear the editor, interrupt the agent, or quit when pressed twice
     Cancel "cancel" ["ctrl+c"];
@@ -42,7 +42,7 @@ actions! {
     Plan "plan" [];
     /// Search the messages that were sent
     History "history" ["ctrl+r"];
-    /// List commands, and what keys do
+    /// List commands and keys
     Palette "palette" ["ctrl+p"];
     /// Switch to the next thinking level
     ThinkingLevel "thinking-level" ["alt+t"];
@@ -50,7 +50,7 @@ actions! {
     Models "models" ["alt+m"];
     /// Choose a session
     Sessions "sessions" ["alt+s"];
-    /// List what waits, to edit, remove, reorder or send it
+    /// List waiting messages, to edit, remove, reorder or send it
     Queue "queue" ["alt+q"];
     /// Fold or unfold all results
     Unfold "unfold" ["ctrl+o"];
@@ -58,7 +58,7 @@ actions! {
     Toggle "toggle" ["f2"];
     /// Show or hide reasoning
     Thinking "thinking" ["ctrl+t"];
-    /// Show or hide what calls used
+    /// Show or hide the resource use of calls
     Ledgers "ledgers" ["alt+l"];
     /// Show unfolded diffs side by side or unified
     Sides "sides" ["alt+v"];
@@ -88,7 +88,7 @@ actions! {
     Copy "copy" ["alt+c"];
     /// Copy the last code block of the answers
     CopyCode "copy-code" ["alt+x"];
-    /// Give the mouse to pinion, which copies what you drag over, or back to the terminal
+    /// Give the mouse to pinion, which copies the text you drag over, or back to the terminal
     Mouse "mouse" ["alt+w"];
     /// Redraw the screen
     Redraw "redraw" ["ctrl+l"];
@@ -164,7 +164,7 @@ impl KeyMap {
     /// Checks that messages can be sent, and the program be left.
     ///
     /// # Errors
-    /// Returns the name of an action that needs a key and has none.
+    /// Returns the name of an action that needs a key and lacks one.
     pub fn check(&self) -> Result<(), &'static str> {
         let needed = [Action::Send, Action::Cancel, Action::Quit];
         let lacks = |action: &&Action| !self.0.values().any(|other| other == *action);
@@ -173,7 +173,7 @@ impl KeyMap {
         lacking.map_or(Ok(()), |(_, name, ..)| Err(name))
     }
 
-    /// Returns whether a key clears, interrupts or quits. An application that reads the terminal on a thread of its own
+    /// Returns whether a key clears, interrupts or quits. An application that reads the terminal on a separate thread
     /// can end the program if the UI is too busy for two of these keys.
     pub fn is_cancel(&self, key: KeyEvent) -> bool {
         key.kind != KeyEventKind::Release && self.action(key) == Some(Action::Cancel)
@@ -201,14 +201,14 @@ impl KeyMap {
         names
     }
 
-    /// Returns the first key of an action as people read it; `None` if it has none.
+    /// Returns the first key of an action as people read it; `None` without a key.
     fn shown(&self, action: Action) -> Option<String> {
         let (.., defaults) = ACTIONS.iter().find(|(known, ..)| *known == action)?;
         let name = self.names(action, defaults).into_iter().next()?;
         Some(if name == "up" { "↑".to_owned() } else { name })
     }
 
-    /// Returns a part of a text that says what the key of an action does, with a separator before it; empty if no key has
+    /// Returns a part of a text about the effect of an action's key, with a separator before it; empty if no key has
     /// the action.
     pub fn says(&self, action: Action, separator: &str, does: &str) -> String {
         self.shown(action).map(|key| format!("{separator}{key} {does}")).unwrap_or_default()

@@ -7,7 +7,7 @@ use ratatui_core::style::{Color, Style};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maximum number of links, and of bytes of a target. What exceeds them is text without a link.
+/// Maximum number of links, and of bytes of a target. Beyond them, text has no links.
 const MAX_LINKS: usize = 50_000;
 const MAX_BYTES: usize = 2_000;
 /// Schemes of targets. Others could start programs.
@@ -69,7 +69,7 @@ pub(crate) fn find(text: &str) -> Option<std::ops::Range<usize>> {
     if found.len() > MAX_BYTES {
         return Some(start..end);
     }
-    // Punctuation behind an address belongs to the sentence, and a bracket to what surrounds the address.
+    // Punctuation behind an address belongs to the sentence, and a bracket to the text around the address.
     let mut found = found.trim_end_matches(['.', ',', ':', ';', '!', '?', '*', '_']);
     for (open, close) in [('(', ')'), ('[', ']')] {
         while found.ends_with(close) && found.matches(open).count() < found.matches(close).count() {

@@ -1,4 +1,4 @@
-//! The bytes of cells: text with styles and links, and only what changed of a row.
+//! The bytes of cells: text with styles and links, and only the changed part of a row.
 
 use crate::links::Links;
 use crate::rows::cluster_width;
@@ -12,7 +12,7 @@ pub(crate) struct Pen {
     style: (Color, Color, Modifier),
     /// True if the terminal understands links.
     pub(crate) has_links: bool,
-    /// The link to which written text belongs.
+    /// The link of the written text.
     link: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ impl Pen {
         self.out.extend_from_slice(bytes.as_ref());
     }
 
-    /// Writes what changed of a row, after `go` has moved to its first column.
+    /// Writes the changed part of a row, after `go` has moved to its first column.
     pub(crate) fn row(&mut self, old: &[Cell], new: &[Cell], links: &Links, go: impl FnOnce(&mut Self, usize)) {
         let Some(mut first) = old.iter().zip(new).position(|(a, b)| a != b) else { return };
         let last = old.iter().zip(new).rposition(|(a, b)| a != b).unwrap_or(first);
@@ -121,7 +121,7 @@ pub(crate) fn used(row: &[Cell]) -> usize {
     row.len() - row.iter().rev().take_while(|cell| **cell == blank).count()
 }
 
-/// Returns the sequence that sets a style, whatever was set before.
+/// Returns the sequence that sets a style, regardless of the style before.
 pub(crate) fn sgr((fg, bg, modifier): (Color, Color, Modifier)) -> String {
     const MODIFIERS: [(Modifier, &str); 6] = [
         (Modifier::BOLD, ";1"),

@@ -36,7 +36,7 @@ impl Prose {
         Self { columns, theme, is_linear, segment: Segment::default(), shown: 0, last: None }
     }
 
-    /// Takes a piece and returns the rows of what it completes.
+    /// Takes a piece and returns the rows that it completes.
     pub fn push(&mut self, piece: &str) -> Vec<PrintedRow> {
         let mut rows = Vec::new();
         for next in self.segment.push(piece) {
@@ -53,7 +53,7 @@ impl Prose {
         !self.segment.text()[self.shown..].trim().is_empty()
     }
 
-    /// Returns the rows of what was not shown yet, because something else follows. A code block goes on after it.
+    /// Returns the rows that were not shown yet, because something else follows. A code block continues after it.
     pub fn flush(&mut self) -> Vec<PrintedRow> {
         let next = self.segment.rest();
         let rows = self.rest_of_segment();
@@ -68,7 +68,7 @@ impl Prose {
         rows
     }
 
-    /// Shows what is above the last item of a list.
+    /// Shows the text above the last item of a list.
     fn items(&mut self) -> Vec<PrintedRow> {
         let mut rows = Vec::new();
         while let Some(end) = self.segment.next_item(self.shown) {
@@ -80,7 +80,7 @@ impl Prose {
         rows
     }
 
-    /// Shows the segment from what was shown of it.
+    /// Shows the rest of the segment that was not shown yet.
     fn rest_of_segment(&mut self) -> Vec<PrintedRow> {
         let segment = std::mem::take(&mut self.segment);
         let shown = std::mem::take(&mut self.shown);

@@ -1,7 +1,7 @@
 //! Rows of the screen: styled text that is neutralized and wrapped.
 //!
 //! A [`Piece`] is the only text that is drawn, and its constructor passes everything through [`printable`]. Widths are
-//! those of grapheme clusters, as the cells of the screen count them.
+//! widths of grapheme clusters, as the cells of the screen count them.
 
 use crate::links;
 use crate::shorten::without_end;
@@ -85,7 +85,7 @@ pub(crate) struct Row {
     pub(crate) ends_prompt: bool,
     /// Columns of the marks, blanks and bars before the text.
     pub(crate) lead: usize,
-    /// The blanks between the text of the row above and this one, which continues it; `None` for a line of its own.
+    /// The blanks between the text of the row above and this one, which continues it; `None` for a separate line.
     pub(crate) continues: Option<usize>,
     /// The text that copying takes from a row with borders.
     pub(crate) copied: Option<Copied>,
@@ -96,7 +96,7 @@ pub(crate) struct Row {
 pub(crate) struct Copied {
     /// The text of the line that the row is a part of. Rows of one line share it.
     pub(crate) line: Arc<str>,
-    /// The columns of each cell; none for a rule, which is not copied.
+    /// The columns of each cell; empty for a rule, which is not copied.
     pub(crate) cells: Arc<[Range<usize>]>,
 }
 
@@ -205,12 +205,13 @@ pub(crate) fn cluster_width(cluster: &str) -> usize {
     cluster.width()
 }
 
-/// The beginning of the first row of a text, and that of all further rows.
+/// The beginning of the first row of a text, and the beginning of all further rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lead {
     first: Vec<Piece>,
     rest: Vec<Piece>,
-    /// Pieces of both that are no part of the text. Rows that continue a line have none of the others either.
+    /// The number of pieces of both that are not part of the text. Rows that continue a line lack the other pieces,
+    /// too.
     aside: usize,
 }
 
@@ -225,13 +226,13 @@ impl Lead {
         Self { aside: self.aside.min(piece), ..self }
     }
 
-    /// Returns what all rows but the first begin with.
+    /// Returns the beginning of all rows but the first.
     pub(crate) fn rest(&self) -> &[Piece] {
         &self.rest
     }
 
-    /// Returns the lead for a line of code behind another text, whose further rows stand below the code: they repeat its
-    /// indentation, as far as half of the width allows.
+    /// Returns the lead for a line of code behind another text, whose further rows stand below the code: they repeat
+    /// its indentation, up to half of the width.
     pub(crate) fn of_code(&self, before: &str, line: &str, columns: usize) -> Self {
         let used = Row::of(self.rest.clone()).width();
         let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
@@ -292,7 +293,7 @@ struct Wrapper<'a> {
     is_fresh: bool,
     word: Vec<(&'a str, &'a Piece)>,
     word_width: usize,
-    /// Blanks for which the row had no room.
+    /// Blanks that did not fit into the row.
     dropped: usize,
 }
 

@@ -1,8 +1,8 @@
-//! The bytes that turn what a terminal shows into the next frame.
+//! The bytes that turn the shown frame of a terminal into the next one.
 //!
-//! Every frame is one synchronized update (DEC private mode 2026) that contains only what changed. Rows that moved are
-//! scrolled by the terminal, so that a growing answer costs little more than its own bytes. Nothing here touches what
-//! the terminal has scrolled away.
+//! Every frame is one synchronized update (DEC private mode 2026) that contains only the changes. Rows that moved are
+//! scrolled by the terminal, so that a growing answer costs little more than its own bytes. Nothing here touches rows
+//! that the terminal has scrolled away.
 
 use crate::links::Links;
 use crate::pen::Pen;
@@ -10,7 +10,7 @@ use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// Rows by which a scrolled region may move in one frame.
+/// Maximum scrolling of a region in one frame, in rows.
 const MAX_SCROLL: usize = 40;
 
 /// The cells that a terminal shows.
@@ -41,7 +41,7 @@ impl Screen {
         self.is_unknown = true;
     }
 
-    /// Returns the bytes that make the terminal show `next` and the cursor; none if it does already.
+    /// Returns the bytes that make the terminal show `next` and the cursor; empty if it does already.
     pub fn draw(&mut self, next: &Buffer, links: &Links, cursor: Option<(u16, u16)>) -> &[u8] {
         self.is_unknown |= self.front.area() != next.area();
         if !self.is_unknown && self.front == *next && self.cursor == cursor {

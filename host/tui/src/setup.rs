@@ -1,7 +1,7 @@
 //! The setup of a first conversation: a provider, its key, and a model.
 //!
-//! It is a UI of its own, because a conversation needs a model to begin. Like [`App`](crate::App) it takes events and draws
-//! into a buffer; the application stores the key and lists the models.
+//! It is a separate UI, because a conversation needs a model to begin. Like [`App`](crate::App) it takes events and
+//! draws into a buffer; the application stores the key and lists the models.
 
 use crate::dialog::picker::{Choice, Pick, Picked, Picker, ends};
 use crate::keys::KeyMap;
@@ -51,11 +51,11 @@ pub enum SetupRequest {
         /// Name of the provider.
         provider: String,
     },
-    /// The user pasted this, the address to which a browser elsewhere was redirected.
+    /// The user pasted this, the redirect address of a browser elsewhere.
     Redirected(EnteredKey),
     /// Stop the login.
     StopLogin,
-    /// Begin the conversation with this model; with the default one if there is none.
+    /// Begin the conversation with this model; with the default one for `None`.
     Begin(Option<String>),
     /// Leave without a conversation.
     Leave,
@@ -75,7 +75,7 @@ pub struct Setup {
     theme: Theme,
     keys: KeyMap,
     providers: Vec<Choice>,
-    /// Providers to which the user can log in with a browser.
+    /// Providers that offer a login with a browser.
     with_login: Vec<String>,
     step: Step,
     /// Place where keys are stored, and the reason to ask for one.
@@ -126,7 +126,7 @@ impl Setup {
         self.step = Step::Model(Picker::new(Pick::Model, models));
     }
 
-    /// Shows the address of the page on which the user logs in.
+    /// Shows the address of the user's login page.
     pub fn opened(&mut self, page: impl Into<String>) {
         if let Step::Login { page: shown, .. } = &mut self.step {
             *shown = Some(page.into());
@@ -143,7 +143,7 @@ impl Setup {
         }
     }
 
-    /// Applies an event of the terminal and returns what has to be done.
+    /// Applies an event of the terminal and returns the action to take.
     pub fn handle(&mut self, event: &Event) -> Option<SetupRequest> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
@@ -299,7 +299,7 @@ fn key_of(provider: &str) -> Step {
     Step::Key { provider: provider.to_owned(), key: EnteredKey::default(), is_storing: false }
 }
 
-/// Draws the address of the page on which the user logs in.
+/// Draws the address of the user's login page.
 fn opened_page(page: Option<&str>, columns: usize, theme: &Theme) -> Vec<Row> {
     let mut rows = Vec::new();
     let Some(page) = page else { return rows };

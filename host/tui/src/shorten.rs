@@ -1,4 +1,4 @@
-//! Lines that are shortened to the columns that they have, with `…` in place of what is missing.
+//! Lines that are shortened to the columns that they have, with `…` in place of the missing part.
 
 use crate::rows::{cluster_width, width};
 use unicode_segmentation::UnicodeSegmentation as _;

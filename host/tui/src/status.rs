@@ -14,14 +14,14 @@ use std::time::Duration;
 
 /// Bytes of text for one token, as a rule of thumb.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Shares of the context window from which the gauge is yellow and red, in percent.
+/// Shares of the context window that turn the gauge yellow and red, in percent.
 const YELLOW: u64 = 60;
 const RED: u64 = 85;
-/// Time after which vendors may forget a prompt that they keep by default.
+/// Time before vendors may forget a prompt that they keep by default.
 const CACHE_TIME: Duration = Duration::from_secs(5 * 60);
 /// Least time of a message whose speed is shown.
 const LONG_MESSAGE: Duration = Duration::from_millis(500);
-/// Bytes of the arguments that are searched for what a call is about while they arrive.
+/// Bytes of the arguments that are searched for the purpose of a call while they arrive.
 const MAX_BEGINNING: usize = 1024;
 /// Characters of it that are shown.
 const MAX_SUBJECT: usize = 40;
@@ -53,7 +53,7 @@ enum Activity {
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     pub(crate) facts: Facts,
-    /// Time at which the work began; `None` while there is none.
+    /// Time when the work began; `None` without any work.
     since: Option<Duration>,
     activity: Activity,
     /// The step of a plan that is executed, such as `step 2 of 5`.
@@ -63,7 +63,7 @@ pub(crate) struct Status {
     /// Output tokens that the vendor reported in this run, and bytes of output since.
     reported: u64,
     bytes: u64,
-    /// Time at which the model began to write its message.
+    /// Time when the model began to write its message.
     writing_since: Option<Duration>,
     /// Output tokens a second of the model's last message.
     speed: Option<u64>,
@@ -110,7 +110,7 @@ impl Status {
         matches!(&self.activity, Activity::Running(tools) if tools.iter().any(|(id, _)| !id.is_empty()))
     }
 
-    /// Names what an interruption ends.
+    /// Names the work that an interruption ends.
     pub(crate) fn in_progress(&self) -> String {
         match &self.activity {
             Activity::Running(tools) => match &tools[..] {
@@ -190,7 +190,7 @@ impl Status {
         Some((tokens as f64 / took.as_secs_f64()).round() as u64)
     }
 
-    /// Returns the row that says what is happening, and which key interrupts it.
+    /// Returns the row with the current activity, and the key that interrupts it.
     pub(crate) fn working(
         &self,
         columns: usize,
@@ -262,7 +262,7 @@ impl Status {
         Some((text, age >= CACHE_TIME))
     }
 
-    /// Returns the time at which the age of the vendor's cache reads differently.
+    /// Returns the time of the next change in the displayed age of the vendor's cache.
     pub(crate) fn cache_deadline(&self, now: Duration) -> Option<Duration> {
         let since = self.cached_at?;
         let minutes = now.saturating_sub(since).as_secs() / 60;
@@ -407,7 +407,7 @@ impl Segment {
     ];
 }
 
-/// Joins the parts that fit, in their order. Those of a low rank remain.
+/// Joins the parts that fit, in their order. Parts of a low rank remain.
 fn fitting(parts: Vec<(usize, String, Style)>, columns: usize, theme: &Theme) -> Row {
     let mut by_rank: Vec<usize> = (0..parts.len()).collect();
     by_rank.sort_by_key(|at| parts[*at].0);

@@ -11,7 +11,7 @@ const RESTORE_TITLE: &str = "\x1b[23;2t";
 /// Shows progress of unknown length, and removes it (ConEmu's OSC 9;4).
 const WORKING: &str = "\x1b]9;4;3\x1b\\";
 const IDLE: &str = "\x1b]9;4;0\x1b\\";
-/// Marks the beginning of a message of the user, and that of what follows it (FinalTerm's OSC 133).
+/// Marks the beginning of a message of the user, and the beginning of the text after it (FinalTerm's OSC 133).
 pub(crate) const PROMPT: &str = "\x1b]133;A\x1b\\";
 pub(crate) const OUTPUT: &str = "\x1b]133;C\x1b\\";
 
@@ -66,21 +66,21 @@ impl Surroundings {
         sequences
     }
 
-    /// Returns the sequences that undo what the terminal shows.
+    /// Returns the sequences that undo the terminal's state.
     pub fn clear(&mut self) -> String {
         let undoing = undoing(self.undoes());
         self.shown = None;
         undoing
     }
 
-    /// Returns what has to be undone: the title, and the progress.
+    /// Returns the parts that have to be undone: the title, and the progress.
     pub fn undoes(&self) -> (bool, bool) {
         let is_working = self.shown.as_ref().is_some_and(|(shown, _)| *shown != Activity::Idle);
         (self.has_title && self.shown.is_some(), self.has_progress && is_working)
     }
 }
 
-/// Returns the sequences that restore the title and remove the progress, as far as a terminal shows them.
+/// Returns the sequences that restore the title and remove the progress, where a terminal shows them.
 pub fn undoing((has_title, has_progress): (bool, bool)) -> String {
     [if has_title { RESTORE_TITLE } else { "" }, if has_progress { IDLE } else { "" }].concat()
 }

@@ -30,9 +30,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::io;
 
-/// Enters the alternate screen. Turns on bracketed paste, reports of focus, and keys that can be told apart (the first
-/// level of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor, and the
-/// wrapping of what a terminal takes for wider than it is.
+/// Enters the alternate screen. Turns on bracketed paste, reports of focus, and distinguishable keys (the first level
+/// of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor, and the
+/// wrapping of text that a terminal takes for wider than it is.
 pub const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007l\x1b[?7l\x1b[>1u\x1b[2J";
 
 /// Lets the terminal report clicks, drags and the wheel, by rows and columns of any size (SGR), until [`NO_MOUSE`] or [`LEAVE`].
@@ -58,8 +58,8 @@ pub const ENTER_VIEW: &str = "\x1b[?1049h\x1b[?1007l\x1b[>1u\x1b[2J";
 /// Undoes [`ENTER_VIEW`].
 pub const LEAVE_VIEW: &str = "\x1b[?2026l\x1b[<u\x1b[?1007h\x1b[0m\x1b[?1049l";
 
-/// Returns the sequences that leave the inline form without clearing its live region, which has this many rows below the
-/// cursor: what is written next begins below it. `is_viewing` says that the whole conversation is shown.
+/// Returns the sequences that leave the inline form without clearing its live region, which has this many rows below
+/// the cursor: later output begins below it. `is_viewing` says that the whole conversation is shown.
 pub fn left_inline(is_viewing: bool, rows_below: usize) -> String {
     let view = if is_viewing { LEAVE_VIEW } else { "" };
     let down = if rows_below == 0 { String::new() } else { format!("\x1b[{rows_below}B") };

@@ -19,7 +19,7 @@ const POPUP_ROWS: usize = 8;
 const SENT: &str = "  (sent, the agent reads it next)";
 /// Least columns between the status and a remark.
 const GAP: usize = 3;
-/// The keys of a search, behind what is searched for, where there is more room and less.
+/// The keys of a search, behind the searched text, where there is more room and less.
 const SEARCH_KEYS: [&str; 2] = ["   enter finds above · ↓ below · esc closes", "   esc closes"];
 /// Rows of the transcript that dialogs leave.
 const LEAST_TRANSCRIPT: usize = 2;
@@ -159,7 +159,8 @@ impl App {
         rows
     }
 
-    /// Returns the time for marks that move: with reduced motion, that of the last frame on which they are at their beginning.
+    /// Returns the time for marks that move: with reduced motion, the time of the last frame with the marks at their
+    /// beginning.
     fn moving(&self, now: Duration) -> Duration {
         if self.settings.has_reduced_motion { Duration::from_secs(now.as_secs()) } else { now }
     }
@@ -238,7 +239,7 @@ impl App {
         }
     }
 
-    /// Says behind the first message that the agent has not read when it does, and what keys do with it.
+    /// Says behind the first message that the agent has not read when it does, and names the keys that act on it.
     fn sent_hint(&self) -> String {
         let keys = &self.settings.keys;
         match self.queue.is_urgent() {
@@ -251,7 +252,7 @@ impl App {
         }
     }
 
-    /// Says behind the first text that waits what keys do with it.
+    /// Names behind the first waiting text the keys that act on it.
     fn queue_hint(&self, first: &str) -> String {
         let keys = &self.settings.keys;
         let sends = if is_message(first) { keys.says(Action::Send, "", "sends it sooner") } else { String::new() };
@@ -303,7 +304,7 @@ impl App {
         let mut status = self.status.line(&self.settings.status, now, columns, theme);
         let Some((hint, _)) = &self.hint else { return status };
         let hint = Piece::line(hint, columns, theme.warning);
-        // Beside the status where there is room for both.
+        // To the right of the status where there is room for both.
         let between = columns.saturating_sub(status.width() + width(hint.text()));
         if between < GAP || status.width() == 0 {
             return Row::of([hint]);
@@ -319,8 +320,8 @@ impl App {
         self.transcript.settle(usize::MAX, now).0.into_iter().map(PrintedRow).collect()
     }
 
-    /// Returns the transcript as plain rows of at most `columns`, from its `latest` items; in the inline form, what is not in
-    /// the terminal's scrollback yet.
+    /// Returns the transcript as plain rows of at most `columns`, from its `latest` items; in the inline form, the rows
+    /// that are not in the terminal's scrollback yet.
     pub fn printed(&mut self, columns: usize, latest: usize, now: Duration) -> Vec<PrintedRow> {
         self.transcript.set_look(|look| look.columns = columns);
         if self.settings.is_inline {

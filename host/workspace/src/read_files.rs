@@ -1,14 +1,14 @@
 //! The versions of files that sessions have read.
 //!
-//! A file may change after the model read it: a person edits it, or another agent, or a program. Replacing it with what
-//! the model makes of the old version would lose that change. So the tool that shows a file to the model notes its version
+//! A file may change after the model read it: a person edits it, or another agent, or a program. Replacing it with the
+//! model's edit of the old version would lose that change. So the tool that shows a file to the model notes its version
 //! here, and the one that replaces it whole fails if the version differs.
 //!
 //! Reads of a session in an earlier process are not known. When it continues, every file that changed since its last
 //! activity counts as changed until the session reads it.
 //!
-//! A version is the file's identity, size and time of change, not its content: comparing costs one `stat`. Sub-agents are
-//! sessions of their own, so what one of them writes is a change for its parent.
+//! A version is the file's identity, size and time of change, not its content: comparing costs one `stat`. Sub-agents
+//! are separate sessions, so a write by one of them is a change for its parent.
 
 use crate::paths::identity::{Identity, identity};
 use cap_primitives::fs::Metadata;
@@ -31,7 +31,7 @@ pub struct ReadFiles {
     locks: [Mutex<()>; LOCKS],
 }
 
-/// A file's state, compared with what a session knows of it.
+/// A file's state, compared with the version that a session knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
     /// The file does not exist, or is as the session last read or wrote it.
@@ -47,7 +47,7 @@ struct Noted {
     files: HashMap<(Arc<str>, PathBuf), (u64, Version)>,
     /// The number of the next note.
     next: u64,
-    /// The times at which resumed sessions were last active and at which they resumed.
+    /// The times when resumed sessions were last active and when they resumed.
     absences: HashMap<Arc<str>, (SystemTime, SystemTime)>,
 }
 
@@ -93,7 +93,7 @@ impl ReadFiles {
         noted.absences.insert(session, (since, SystemTime::now()));
     }
 
-    /// Compares a file, which may be missing, with what the session knows.
+    /// Compares a file, which may be missing, with the version that the session knows.
     pub fn known(&self, session: &Arc<str>, file: &Path, found: Option<&Metadata>) -> Known {
         let Some(found) = found else { return Known::Current };
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl ReadFiles {
         }
     }
 
-    /// Waits until no other call replaces the file.
+    /// Waits until all other calls have finished replacing the file.
     pub fn alone(&self, file: &Path) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         file.hash(&mut hasher);

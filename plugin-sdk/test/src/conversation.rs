@@ -1,4 +1,4 @@
-//! The conversation that the plugin's calls use: scripted answers, and a record of what was asked.
+//! The conversation that the plugin's calls use: scripted answers, and a record of the questions.
 
 use crate::answer::ScriptedAnswer;
 use futures_util::future::BoxFuture;
@@ -68,7 +68,7 @@ impl fmt::Debug for Script {
 pub struct Asked {
     /// The question.
     pub dialog: Dialog,
-    /// The answer; [`DialogError::Headless`] where the test scripts none.
+    /// The answer; [`DialogError::Headless`] where the test scripts no answer.
     pub answer: Result<DialogAnswer, DialogError>,
 }
 

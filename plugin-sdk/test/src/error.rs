@@ -54,8 +54,8 @@ impl fmt::Debug for TestError {
 
 impl std::error::Error for TestError {}
 
-/// Returns those of the grants that a plugin lacks which could help against a refusal. Where the host says what the user can
-/// grant, it is this; other refusals of the host have other reasons, such as the lifetime of the plugin.
+/// Returns the grants, among those that a plugin lacks, that could help against a refusal. If the host names a grant
+/// for the user, it is this one; other refusals of the host have other reasons, such as the lifetime of the plugin.
 pub fn helpful_grants(refusal: &str, missing: &[String]) -> Vec<String> {
     let capability = |word: &str| word.split(['=', ' ']).next().unwrap_or_default().to_owned();
     let is_of_host = refusal.contains(" may not ") || refusal.contains(" here: ");

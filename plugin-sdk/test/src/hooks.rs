@@ -1,4 +1,4 @@
-//! Calls of a plugin's hooks, and what they answer.
+//! Calls of a plugin's hooks, and their answers.
 
 use crate::error::TestError;
 use crate::running::Running;
@@ -19,17 +19,17 @@ use tokio_util::sync::CancellationToken;
 pub enum Hooked {
     /// It changes nothing.
     Proceeds,
-    /// It denies the call; the reason is what the model reads.
+    /// It denies the call; the model reads the reason.
     Denies(String),
     /// It makes the user decide on the call, for this reason.
     Asks(String),
     /// It replaces the arguments of the call, which are valid.
     Rewrites(Value),
-    /// It replaces the output of the call. That of a failed call is still marked as a failure.
+    /// It replaces the output of the call. The output of a failed call is still marked as a failure.
     Revises(ToolOutput),
     /// It warns the user.
     Warns(String),
-    /// It rejects the prompt; the reason is what the user reads.
+    /// It rejects the prompt; the user reads the reason.
     Rejects(String),
     /// It adds this to the prompt or to the instructions for a summary, marked as the plugin's.
     Adds(String),
@@ -39,7 +39,7 @@ pub enum Hooked {
 
 impl Running {
     /// Passes a call to the hook `before-tool-call`. The tool is one of the plugin or one that the test scripts with
-    /// [`Plugin::tool`](crate::Plugin::tool); its effects are part of what the hook sees.
+    /// [`Plugin::tool`](crate::Plugin::tool); the hook also sees its effects.
     ///
     /// # Errors
     /// The hook is not called, there is no such tool, or the arguments do not match its schema.
@@ -62,7 +62,7 @@ impl Running {
         Ok(asks.or_else(|| accepted.arguments.map(Hooked::Rewrites)).unwrap_or(Hooked::Proceeds))
     }
 
-    /// Passes a call with its output to the hook `after-tool-call`. An output with `is_error` is that of a failed call.
+    /// Passes a call with its output to the hook `after-tool-call`. An output with `is_error` comes from a failed call.
     ///
     /// # Errors
     /// As for [`Running::before_tool_call`].

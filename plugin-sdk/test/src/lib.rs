@@ -1,8 +1,8 @@
 //! Tests of plugins in the real runtime, with a scripted host.
 //!
-//! A test loads a component as users get it, grants it what the words of `--grant` say, scripts everything beyond it (the
-//! user, models, other tools, servers, secrets), and calls it. Limits, grants, address checks and redaction are those of
-//! the product. No request leaves the machine.
+//! A test loads a component as users get it, grants it access in the words of `--grant`, scripts everything beyond it
+//! (the user, models, other tools, servers, secrets), and calls it. Limits, grants, address checks and redaction work
+//! as in the product. No request leaves the machine.
 //!
 //! ```no_run
 //! use pinion_plugin_test::{Plugin, TestError, json};
@@ -20,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! [`Plugin`] prepares the component and the host, [`Running`] makes calls, [`Reply`] is the result of one, [`Hooked`] the
-//! answer of a hook, and [`Running::seen`] tells what the plugin did with its conversation.
+//! [`Plugin`] prepares the component and the host, [`Running`] makes calls, [`Reply`] is the result of one, [`Hooked`]
+//! the answer of a hook, and [`Running::seen`] shows how the plugin used its conversation.
 
 mod answer;
 mod conversation;

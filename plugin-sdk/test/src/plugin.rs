@@ -44,8 +44,8 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Names the component, as `pinion plugin build` writes it. A relative path begins at the current directory, which for
-    /// `cargo test` is that of the package.
+    /// Names the component, as `pinion plugin build` writes it. A relative path begins at the current directory, which
+    /// for `cargo test` is the package's directory.
     pub fn load(component: impl Into<PathBuf>) -> Self {
         Self {
             component: component.into(),
@@ -113,14 +113,14 @@ impl Plugin {
         self
     }
 
-    /// Scripts a server. Its origin has no path, such as `https://api.example.com` or `http://db.example.com:8080`. Origins
-    /// without a script cannot be reached, whatever is granted.
+    /// Scripts a server. Its origin has no path, such as `https://api.example.com` or `http://db.example.com:8080`.
+    /// Origins without a script cannot be reached, with any grants.
     pub fn server(mut self, origin: &str, handler: impl Fn(&Received) -> Response + Send + Sync + 'static) -> Self {
         self.servers.add(origin, handler);
         self
     }
 
-    /// Answers the next dialog. Dialogs for which no answer is left get
+    /// Answers the next dialog. Dialogs without an answer left get
     /// [`DialogError::Headless`](crate::DialogError::Headless), and so does one that the answer does not fit.
     pub fn answer(mut self, answer: impl Into<ScriptedAnswer>) -> Self {
         self.script.answers.push_back(answer.into());
@@ -133,7 +133,7 @@ impl Plugin {
         self
     }
 
-    /// Answers the next request to a model. Requests for which no answer is left fail.
+    /// Answers the next request to a model. Requests without an answer left fail.
     pub fn completion(mut self, text: impl Into<String>) -> Self {
         self.script.completions.push_back(Ok(text.into()));
         self
@@ -172,7 +172,7 @@ impl Plugin {
     /// Loads the component.
     ///
     /// # Errors
-    /// The component does not load, or a grant is unknown or beyond what its manifest asks for.
+    /// The component does not load, or a grant is unknown or beyond the capabilities that its manifest asks for.
     pub async fn start(self) -> Result<Running, TestError> {
         let failed = |error: std::io::Error| TestError::new(format!("could not prepare the test: {error}"));
         let directory = TempDir::new().map_err(failed)?;
@@ -353,7 +353,7 @@ fn resolve(table: &GrantTable, root: &Path, workspace: &Path, secrets: Arc<TestS
 
 /// Returns the variables that programs get. Their home directory is one of the test, so that they find no credentials.
 fn variables(home: &Path) -> BTreeMap<String, String> {
-    // A program that finds none reports it.
+    // A program that finds no directory reports it.
     let _ = fs::create_dir_all(home);
     let own = std::env::vars().filter(|(name, _)| name != "HOME");
     own.chain([("HOME".to_owned(), home.to_string_lossy().into_owned())]).collect()

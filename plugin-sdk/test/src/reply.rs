@@ -4,10 +4,10 @@ use crate::error::TestError;
 use pinion_agent::tool::{Ledger, ToolOutput};
 use serde_json::Value;
 
-/// The result of a call of a tool, with what it used.
+/// The result of a call of a tool, with its resource use.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The output, or the reason why there is none.
+    /// The output, or the reason why there is no output.
     pub result: Result<ToolOutput, TestError>,
     /// The resources that the call used; empty if no code of the plugin ran.
     pub ledger: Ledger,
@@ -28,7 +28,7 @@ impl Reply {
         }
     }
 
-    /// Returns the details of the output; `Value::Null` if there are none.
+    /// Returns the details of the output; `Value::Null` if there are no details.
     ///
     /// # Errors
     /// The call failed.

@@ -26,7 +26,7 @@ const ENTRIES: usize = 10_000;
 /// Bytes of these entries.
 const ENTRY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Time in which a plugin offers its tools.
+/// Time that a plugin gets to offer its tools.
 const OFFER: Duration = Duration::from_secs(10);
 
 /// A component that is loaded. Dropping it removes its workspace.
@@ -181,7 +181,7 @@ impl Running {
         self.prepare(tool, arguments, CancellationToken::new()).await.map(drop)
     }
 
-    /// Returns the words of what the plugin asks for and the test does not grant.
+    /// Returns the words of the grants that the plugin asks for and the test does not give.
     pub fn not_granted(&self) -> Vec<String> {
         let granted = self.granted.words();
         let asked = self.info.offered.asks.words().into_iter();
@@ -209,7 +209,7 @@ impl Running {
         text.map_err(|error| TestError::new(format!("could not read `{}`: {error}", path.display())))
     }
 
-    /// Returns what the plugin did with its conversation so far.
+    /// Returns how the plugin used its conversation so far.
     pub fn seen(&self) -> Seen {
         self.conversation.seen()
     }
@@ -264,8 +264,8 @@ impl Running {
         self.runtime.all_definitions()
     }
 
-    /// Adds the remedy where the call was denied: the grants that the plugin asks for and the test does not give, or the answer
-    /// to a question that nobody answered.
+    /// Adds the remedy where the call was denied: the grants that the plugin asks for and the test does not give, or an
+    /// answer to a question without one.
     fn failed(&self, error: &ToolError, asked: usize) -> TestError {
         let failed = TestError::new(error.to_string());
         if let Some(remedy) = self.no_answer(asked) {

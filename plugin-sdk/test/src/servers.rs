@@ -1,6 +1,6 @@
 //! Scripted servers: the network that the plugin's requests reach.
 //!
-//! Each scripted name resolves to a public address of its own, and every connection goes to one listener on this machine,
+//! Each scripted name resolves to a separate public address, and every connection goes to one listener on this machine,
 //! which answers for all names. So the client checks rules, addresses and certificates as it does outside of tests, and
 //! nothing leaves the machine. Names that are not scripted do not exist.
 
@@ -187,7 +187,7 @@ impl Network for ScriptedNetwork {
     }
 }
 
-/// A certificate authority that certifies whatever name is asked for.
+/// A certificate authority that certifies every name that is asked for.
 struct Certificates(CertifiedIssuer<'static, KeyPair>);
 
 impl Certificates {
@@ -215,7 +215,7 @@ impl fmt::Debug for Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // A client that connects to an address names none.
+        // A client that connects to an address sends no name.
         self.certify(hello.server_name().unwrap_or("127.0.0.1")).ok().map(Arc::new)
     }
 }

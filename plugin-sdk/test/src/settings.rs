@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Decides what the plugin is granted: always the same, with the settings of the moment.
+/// Decides on the grants of the plugin: always the same, with the settings of the moment.
 #[derive(Debug)]
 pub(crate) struct Settings {
     current: Mutex<PluginSettings>,

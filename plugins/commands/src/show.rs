@@ -86,7 +86,7 @@ pub(crate) fn models(models: &[ModelInfo]) -> String {
     models.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Summarizes what the session has spent.
+/// Summarizes the spending of the session.
 pub(crate) fn usage(usage: &UsageInfo) -> String {
     if usage.requests == 0 {
         return "Nothing spent in this session yet.".to_owned();

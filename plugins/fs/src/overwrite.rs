@@ -6,7 +6,7 @@ use crate::kind::{self, Kind};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The content to write, and what the user should know about it.
+/// The content to write, and a remark about it for the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Overwrite {
     pub(crate) content: String,

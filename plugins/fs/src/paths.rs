@@ -31,7 +31,7 @@ impl<'a> Target<'a> {
     /// Resolves `name`.
     ///
     /// # Errors
-    /// Those of [`Call::path`], [`Error::InvalidInput`] for a home directory, and [`Error::Cancelled`].
+    /// The errors of [`Call::path`], [`Error::InvalidInput`] for a home directory, and [`Error::Cancelled`].
     pub(crate) fn new(name: &'a str, call: &Call) -> Result<Self> {
         call.check()?;
         // A shell would expand it. Taken literally, it would create a directory named `~` in the workspace.
@@ -66,7 +66,7 @@ impl<'a> Target<'a> {
     /// Returns the metadata of the target and follows links.
     ///
     /// # Errors
-    /// Those of [`Target::failure`].
+    /// The errors of [`Target::failure`].
     pub(crate) fn metadata(&self) -> Result<Metadata> {
         fs::metadata(&self.path).map_err(|e| self.failure("read", &e))
     }
@@ -81,7 +81,7 @@ impl<'a> Target<'a> {
         Ok(metadata)
     }
 
-    /// Checks that `metadata` is that of a regular file.
+    /// Checks that `metadata` describes a regular file.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] otherwise.
@@ -187,7 +187,7 @@ fn forms(name: &str) -> Vec<Form> {
     forms
 }
 
-/// Decodes `%20` and the like; leaves what is invalid as it is.
+/// Decodes `%20` and the like; leaves invalid parts as they are.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

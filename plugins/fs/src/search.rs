@@ -151,7 +151,7 @@ fn output(arguments: &Arguments, result: &SearchResult, skipped: &Skipped) -> Ou
 
 struct Shown {
     text: String,
-    /// Description of what was omitted.
+    /// Description of the omitted parts.
     left_out: Option<String>,
 }
 

@@ -68,7 +68,7 @@ impl Skipped {
     }
 
     /// Runs `look` on the files below `root`, and again as long as it meets directories to leave out. Where ignore files cover
-    /// them, one run is enough. `paths` returns the paths of a result, those of directories with a final slash.
+    /// them, one run is enough. `paths` returns the paths of a result, directories with a final slash.
     pub(crate) fn look<R>(
         &mut self,
         root: &Path,
@@ -121,7 +121,7 @@ impl Skipped {
     }
 }
 
-/// Returns whether a `target` in this directory has what a build left there.
+/// Returns whether a `target` in this directory has the output of a build.
 fn is_build_output(parent: &Path) -> bool {
     let exists = |path: &Path| path.symlink_metadata().is_ok();
     exists(&parent.join(TARGET).join(CACHE_MARK)) || MANIFESTS.iter().any(|name| exists(&parent.join(name)))

@@ -24,7 +24,7 @@ pub(crate) fn why_unusable(path: &Path) -> Option<String> {
 /// stays.
 ///
 /// # Errors
-/// Those of the file system, and that the file has changed: since this session last read it, or, if `old` is its content
+/// The errors of the file system, and that the file has changed: since this session last read it, or, if `old` is its content
 /// so far, since then. The file is unchanged then.
 pub(crate) fn replace(target: &Target<'_>, content: &[u8], old: Option<&[u8]>) -> Result<()> {
     host::replace(target, content, old)

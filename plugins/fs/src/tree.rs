@@ -1,5 +1,5 @@
 //! Collecting the entries of a tree, directory by directory in the order of their paths, until there are enough or the time
-//! is up. What is missing then comes after all that was found.
+//! is up. Missing entries then come after all that was found.
 
 use crate::skipped::Skipped;
 use crate::walk::joined;
@@ -38,7 +38,7 @@ impl Tree {
     /// is up, and is asked before each directory but the first.
     ///
     /// # Errors
-    /// Those of `list` for the root. Other directories that cannot be listed have no entries.
+    /// The errors of `list` for the root. Other directories that cannot be listed have no entries.
     pub(crate) fn collect(
         root: &Path,
         bounds: &Bounds,

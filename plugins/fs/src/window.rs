@@ -38,7 +38,7 @@ pub(crate) struct Window {
 /// Reads a window. `check` runs once per buffer and can stop the read.
 ///
 /// # Errors
-/// Those of `check` and of reading.
+/// The errors of `check` and of reading.
 pub(crate) fn read<E: From<io::Error>>(
     from: impl BufRead,
     limits: &Limits,

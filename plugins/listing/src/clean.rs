@@ -1,7 +1,7 @@
 //! Texts of servers, made safe for lists, prompts and results.
 //!
 //! A list with an invisible character is refused as a whole by the host, so these functions let less through than the host
-//! does. They never fail: what is removed leaves `U+FFFD`, so that a reader sees that something was there.
+//! does. They never fail: removed text leaves `U+FFFD`, so that a reader sees that something was there.
 
 use std::borrow::Cow;
 
@@ -64,7 +64,7 @@ pub fn result(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether a text is nothing but printable ASCII, blanks and line breaks. Looks at eight bytes at once: most results
-/// are such texts, and their length decides what a call costs.
+/// are such texts, and their length decides the cost of a call.
 fn is_plain_ascii(text: &str) -> bool {
     const ONES: u64 = u64::MAX / 0xff;
     let is_plain = |byte: &u8| matches!(byte, b'\n' | b'\t' | b'\r' | b' '..=b'~');

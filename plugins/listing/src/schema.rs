@@ -2,7 +2,7 @@
 //!
 //! Vendors reject a whole request because of one schema that they do not like, and the host refuses a whole list. So a schema
 //! becomes one that all accept: an object at the root, without `anyOf` and the like there, with references only to its own
-//! definitions, and within bounds. What cannot be kept is left out, which only admits more: the server checks the arguments
+//! definitions, and within bounds. Other parts are left out, which only admits more: the server checks the arguments
 //! again. A keyword whose weakening would admit less, such as `not`, goes as a whole.
 
 mod measure;
@@ -286,7 +286,7 @@ impl Fit<'_> {
                 Some(names) if is_clean(value) && names.values().all(is_list_of_names) => keep(fitted, value.clone()),
                 _ => self.is_lossy = true,
             },
-            // An array of schemas in `items` is that of drafts before 2020-12.
+            // Drafts before 2020-12 have an array of schemas in `items`.
             "items" if value.as_array().is_some_and(Vec::is_empty) => self.is_lossy = true,
             "items" if value.is_array() => {
                 drop(fitted.insert("prefixItems".to_owned(), self.list(value, depth)?));
@@ -350,7 +350,7 @@ impl Fit<'_> {
         if of_type(fitted, "array") && !fitted.contains_key("items") {
             fitted.insert("items".to_owned(), json!({}));
         }
-        // Names that not every vendor accepts; those of the root get others.
+        // Names that not every vendor accepts; the root's names get others.
         let has_strange = |keyword: &str, may_be_renamed: bool| {
             let names = fields.get(keyword).and_then(Value::as_object);
             names.is_some_and(|names| {

@@ -203,7 +203,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Asserts what the host and all vendors demand.
+/// Asserts the demands of the host and of all vendors.
 fn assert_acceptable(fitted: &Fitted) {
     let root = fitted.schema.as_object().unwrap();
     assert!(root["type"] == "object" && root["properties"].is_object());

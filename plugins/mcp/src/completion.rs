@@ -1,6 +1,6 @@
 //! Completion of the arguments of prompts, by the servers that have the prompts.
 //!
-//! A server learns the value that is typed last and those before it. What it answers is offered only if it can be entered
+//! A server learns the value that is typed last and those before it. Its answer is offered only if it can be entered
 //! unchanged: a value that was cleaned would be another one.
 
 use crate::catalog::Argument;
@@ -107,7 +107,7 @@ impl<'a> Last<'a> {
         values.filter_map(completion).take(MAX_VALUES).collect()
     }
 
-    /// Returns the text to enter for a value, after what was typed before it: in quotation marks or with the name of the
+    /// Returns the text to enter for a value, after the text typed before it: in quotation marks or with the name of the
     /// argument where it needs them. None if no text is read as this value.
     fn entered(&self, value: &str) -> Option<String> {
         let mut wanted = self.others.clone();

@@ -99,7 +99,7 @@ fn call_server(server: &str, tool: &str, input: &str) -> Result<Output> {
     Ok(result::of_tool(&result, keep))
 }
 
-/// Starts a server, and says what it has.
+/// Starts a server, and describes its offer.
 fn connect(server: &str) -> Result<String> {
     mcp::connect(server).map_err(|error| failed(server, error))?;
     let servers = mcp::servers();

@@ -15,7 +15,7 @@ const MAX_INSTRUCTIONS: usize = 1_200;
 const MAX_TEXT: usize = 7 * 1024;
 /// Bytes of the route of a tool; the host accepts 4 KiB.
 const MAX_ROUTE: usize = 4 * 1024;
-/// Bytes of what approvals of a tool are bound to; the host accepts no more.
+/// Bytes of the text that approvals of a tool are bound to; the host accepts no more.
 const MAX_BOUND_TO: usize = 64 * 1024;
 
 /// The rest of a name for the tool that starts a server.

@@ -75,7 +75,7 @@ fn run(server: &str, name: &str, arguments: &[Argument], typed: &str) -> Result<
     message(server, name, &result).map(|message| vec![message.action()])
 }
 
-/// Reads what was typed, and checks that nothing is missing.
+/// Reads the typed text, and checks that nothing is missing.
 fn values(arguments: &[Argument], typed: &str) -> Result<Value, String> {
     let values = read(arguments, typed)?;
     match arguments.iter().find(|argument| argument.required && !values.contains_key(&argument.name)) {
@@ -84,7 +84,7 @@ fn values(arguments: &[Argument], typed: &str) -> Result<Value, String> {
     }
 }
 
-/// Reads what was typed: `name=value` for arguments by name, everything else in their order. A single argument takes all.
+/// Reads the typed text: `name=value` for arguments by name, everything else in their order. A single argument takes all.
 pub(crate) fn read(arguments: &[Argument], typed: &str) -> Result<Map<String, Value>, String> {
     let mut values = Map::new();
     let typed = typed.trim();

@@ -211,7 +211,7 @@ fn kind_of(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Describes what a model cannot read.
+/// Describes content that a model cannot read.
 fn binary(what: &str, media_type: Option<&str>, data: Option<&str>) -> String {
     let bytes = data.map_or(0, |data| data.len() / 4 * 3);
     format!(
@@ -224,7 +224,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Returns whether a value is within the bounds for what people see.
+/// Returns whether a value is within the bounds for texts that people see.
 fn is_small(value: &Value) -> bool {
     fn count(value: &Value, left: &mut usize) -> bool {
         let Some(less) = left.checked_sub(1) else { return false };

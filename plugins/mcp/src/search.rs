@@ -62,7 +62,7 @@ pub(crate) fn call_tool() -> Tool {
     caller(Tool::new(CALL, about, |arguments, _: &Call| call(arguments, false))).label("call an MCP tool")
 }
 
-/// The same for tools that may destroy something: the effects of a call are those of its tool.
+/// The same for tools that may destroy something: a call has the effects of its tool.
 pub(crate) fn destructive_call_tool() -> Tool {
     let about = format!("Calls a tool that may destroy something, where `{SEARCH}` says so.");
     let tool = Tool::new(CALL_DESTRUCTIVE, about, |arguments, _: &Call| call(arguments, true));

@@ -1,6 +1,6 @@
 //! A document of OpenAPI 3: its operations with the schemas of their arguments.
 //!
-//! The document is a stranger's. References are followed inside of it only, and within bounds; what is beyond admits more,
+//! The document is a stranger's. References are followed inside of it only, and within bounds; anything beyond admits more,
 //! and the server checks the arguments again.
 
 use crate::settings::Api;
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
     fn operation(&self, id: &str, method: &str, path: &str, item: &'a Value, operation: &'a Value) -> Operation {
         let mut properties = Map::new();
         let (mut required, mut arguments) = (Vec::new(), Vec::new());
-        // Those of the operation come before those of its path, which they replace.
+        // Parameters of the operation come before its path's, which they replace.
         let lists = [operation, item].map(|of| of.get("parameters").and_then(Value::as_array));
         for parameter in lists.into_iter().flatten().flatten().take(MAX_PARAMETERS) {
             let parameter = self.resolved(parameter);
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         Operation { id: id.to_owned(), method, path: path.to_owned(), description, arguments, input }
     }
 
-    /// Returns a schema with what its references stand for. One that contains itself admits everything there.
+    /// Returns a schema with its references resolved. One that contains itself admits everything there.
     fn expanded(&self, schema: &'a Value) -> Value {
         self.expand(schema, 0, &mut Vec::new(), &mut MAX_EXPANDED.clone())
     }

@@ -19,7 +19,7 @@ use request::Route;
 use settings::{Api, Settings};
 use source::Age;
 
-/// Bytes of the route of a tool, and of what approvals depend on; the host accepts no more.
+/// Bytes of the route of a tool, and of the values that approvals depend on; the host accepts no more.
 const MAX_ROUTE: usize = 4 * 1024;
 const MAX_BOUND_TO: usize = 64 * 1024;
 

@@ -17,7 +17,7 @@ pub(crate) struct Route {
     method: String,
     path: String,
     arguments: Vec<(String, Place)>,
-    /// Names in the schema that differ from those of the document.
+    /// Names in the schema that differ from the document's.
     names: BTreeMap<String, String>,
 }
 

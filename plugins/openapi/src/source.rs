@@ -1,6 +1,6 @@
 //! Where documents come from: files that the plugin may read, and URLs that it may reach.
 //!
-//! What a URL had is kept, so that a start asks no server; `/openapi refresh` asks again.
+//! The document of a URL is kept, so that a start asks no server; `/openapi refresh` asks again.
 
 use crate::document::{Document, MAX_BYTES};
 use crate::settings::Api;

@@ -1,4 +1,4 @@
-//! YAML as JSON, within bounds: aliases copy what they stand for, and a few lines of them could become gigabytes.
+//! YAML as JSON, within bounds: aliases copy their targets, and a few lines of them could become gigabytes.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::serde_json::{Map, Number};
@@ -94,7 +94,7 @@ impl Reader {
     }
 }
 
-/// Returns a key; those of statuses, such as `200`, are written as numbers.
+/// Returns a key; keys of statuses, such as `200`, are written as numbers.
 fn name(value: Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),

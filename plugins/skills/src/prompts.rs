@@ -62,7 +62,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Puts arguments into a prompt: `$ARGUMENTS` and `$@` stand for all of them, and `$1` to `$9` for one word each. A prompt
-/// without such a place gets them at its end. What is put in is not searched again.
+/// without such a place gets them at its end. Inserted text is not searched again.
 fn filled(body: &str, typed: &str) -> String {
     let words: Vec<&str> = typed.split_whitespace().collect();
     let (mut text, mut rest, mut has_place) = (String::new(), body, false);

@@ -39,7 +39,7 @@ pub(crate) struct Skill {
 }
 
 impl Skill {
-    /// Reads what a skill says about itself.
+    /// Reads the description in a skill.
     ///
     /// # Errors
     /// The file cannot be read, or it lacks a description, or its name is no name.

@@ -1,6 +1,6 @@
 //! The built-in tool `task`: hands part of the work to a sub-agent through the host's `agents`.
 //!
-//! This crate decides what the model reads about sub-agents and their results. The host runs a sub-agent and limits it
+//! This crate decides which texts the model reads about sub-agents and their results. The host runs a sub-agent and limits it
 //! to the agent's authority.
 
 use pinion_plugin_sdk::agents::{self, Assignment, Attempts, Kind, Report};

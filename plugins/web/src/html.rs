@@ -272,7 +272,7 @@ impl Converter {
         self.writer.word(&format!("![{alt}]({address})"));
     }
 
-    /// Returns the address of another page. None for a place in this one, and for what is no address of the web.
+    /// Returns the address of another page. None for a place in this one, and for any other address than of the web.
     fn address(&self, reference: &str) -> Option<String> {
         let reference = reference.trim();
         if reference.is_empty() || reference.starts_with('#') || reference.len() > MAX_ADDRESS {

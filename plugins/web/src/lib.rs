@@ -1,6 +1,6 @@
 //! The built-in tool `fetch`: reads a page of the web as text.
 //!
-//! This crate decides what the model gets of a page. The host decides which servers are reached, asks the user, and refuses
+//! This crate decides which parts the model gets of a page. The host decides which servers are reached, asks the user, and refuses
 //! private addresses. An approval is for one host, so no redirect to another one is followed here: the model can ask for
 //! that page, and the user is asked about its host. Pages are strangers' texts: each line of one is quoted.
 

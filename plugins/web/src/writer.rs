@@ -12,7 +12,7 @@ pub(crate) enum Break {
     Paragraph,
 }
 
-/// The text so far, and what comes before the next one.
+/// The text so far, and the separator before the next one.
 pub(crate) struct Writer {
     text: String,
     next: Break,

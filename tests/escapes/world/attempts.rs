@@ -91,7 +91,7 @@ impl World {
         Started { child: command.spawn().unwrap(), protection }
     }
 
-    /// Looks at what a program left, as the host does.
+    /// Checks the files that a program left, as the host does.
     fn after(&self, protection: Protection) -> Vec<Reverted> {
         let mut opened = OpenedDirectories::default();
         let mut found = self.repositories();
@@ -160,7 +160,7 @@ fn is_mounted(helper: u32, path: &Path) -> bool {
     let children = fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap_or_default();
     let first = children.split_whitespace().next().unwrap_or("self");
     let table = fs::read(format!("/proc/{first}/mountinfo")).unwrap_or_default();
-    // One of the sockets has a name that is no text.
+    // One of the sockets has a name that is not text.
     String::from_utf8_lossy(&table)
         .lines()
         .any(|line| line.split(' ').nth(4).is_some_and(|place| Path::new(place) == path))

@@ -54,7 +54,7 @@ pub(super) struct World {
     udp: UdpSocket,
     _sockets: Vec<UnixListener>,
     abstract_name: String,
-    /// A number that no other world has.
+    /// A unique number of this world.
     mark: String,
     /// The number of a segment of shared memory.
     shared: String,
@@ -136,7 +136,7 @@ impl World {
         let sockets = vec![
             UnixListener::bind(root.join("outside/s")).unwrap(),
             UnixListener::bind(root.join("work/daemon")).unwrap(),
-            // A name that is no text hides none of the others.
+            // A name that is not text does not hide the others.
             UnixListener::bind(root.join("outside").join(OsStr::from_bytes(b"\xff"))).unwrap(),
             UnixListener::bind_addr(&address).unwrap(),
         ];
@@ -216,7 +216,7 @@ impl World {
             read_only: self.protected().closed().cloned().chain([in_hidden]).collect(),
             writable: vec![work, state, handed_out],
             hidden: hidden.iter().map(|path| self.root.join("home").join(path)).collect(),
-            // `/tmp`, in which the tests work, is private.
+            // `/tmp`, where the tests work, is private.
             visible: vec![self.root.clone()],
             temporary: Some(self.root.join("home/.config/pinion/scratch/tmp")),
             limits: Limits { processes: 100, file_bytes: Some(2_000_000), ..Limits::default() },

@@ -1,12 +1,12 @@
-//! A plugin that passes on whatever it gets of a secret, in the command with all output enabled: its progress, its log lines, its
-//! stored values, its results, the session and the audit log.
+//! A plugin that passes on everything that it gets of a secret, in the command with all output enabled: its progress,
+//! its log lines, its stored values, its results, the session and the audit log.
 
 use super::*;
 use crate::hostile::plugin_secrets::{run, seen};
 use pinion_tests::{Ended, HttpServer, Pinion, answer};
 use tokio::task::block_in_place;
 
-/// A config in which the guest `keeper` may use two secrets, for requests to this server, and for programs.
+/// A config that lets the guest `keeper` use two secrets, for requests to this server, and for programs.
 fn config(server: &str) -> String {
     let secret = |name: &str, placement: &str| {
         format!("[secrets.{name}]\nenv = \"HIDDEN_VARIABLE\"\nhosts = [\"{server}/v1/\"]\n{placement}\n")
@@ -15,8 +15,8 @@ fn config(server: &str) -> String {
     format!("{}{}[plugins.keeper.grants]\n{grants}", secret("bearer", ""), secret("query", "query = \"key\""))
 }
 
-/// Asserts that a run passed a text on everywhere, and that the secret is nowhere: neither in what the host recognizes, nor as
-/// the plugin hides it from the host.
+/// Asserts that a run passed a text on everywhere, and that the secret is nowhere: neither in a form that the host
+/// recognizes, nor as the plugin hides it from the host.
 fn assert_spread_without_secret(pinion: &Pinion, run: &Ended, text: &str) {
     let events: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &str| {

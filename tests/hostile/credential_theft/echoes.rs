@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// The places of a response in which a server can put a text.
+/// The places of a response where a server can put a text.
 const PLACES: [&str; 16] = [
     "body",
     "body of an error",
@@ -208,7 +208,7 @@ fn encoded(text: &str, form: &dyn Fn(u8) -> String, is_encoded: &dyn Fn(u8) -> b
     text.bytes().map(encode).collect()
 }
 
-/// The secret as encoders of URLs and JSON write it, with what reads it back.
+/// The secret as encoders of URLs and JSON write it, with the name of each encoding.
 fn encodings() -> Vec<(&'static str, String)> {
     let in_url = |kept: &'static str| {
         let is_encoded = move |byte: u8| !byte.is_ascii_alphanumeric() && !kept.as_bytes().contains(&byte);

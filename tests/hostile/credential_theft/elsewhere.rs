@@ -29,7 +29,7 @@ struct World {
     network: Arc<TestNetwork>,
 }
 
-/// Redirects to the query of `/v1/to`; that of `/v1/with` gets the secret in a form, in place of `SECRET`.
+/// Redirects to the query of `/v1/to`; the query of `/v1/with` gets the secret in a form, in place of `SECRET`.
 fn redirecting(request: &Received) -> Answer {
     let form: Option<usize> = request.headers().get("x-form").and_then(|form| form.to_str().unwrap().parse().ok());
     let location = request.uri().query().unwrap_or_default().split("&key=").next().unwrap();
@@ -113,7 +113,7 @@ async fn secret_is_sent_to_no_server_that_the_user_did_not_name() {
     assert!(world.is_untouched());
 }
 
-/// A user name, or a host that only looks like that of the secret, makes no other URL of it.
+/// A user name, or a host that only looks like the secret's host, does not make a URL match.
 #[tokio::test(flavor = "multi_thread")]
 async fn url_that_looks_like_that_of_the_secret_gets_nothing() {
     let world = World::new().await;
@@ -172,7 +172,7 @@ async fn redirect_takes_the_secret_nowhere_else() {
     }
 }
 
-/// From TLS to none, on the same host.
+/// From TLS to plain text, on the same host.
 #[tokio::test(flavor = "multi_thread")]
 async fn redirect_without_tls_takes_no_secret_along() {
     let world = World::new().await;
@@ -187,7 +187,7 @@ async fn redirect_without_tls_takes_no_secret_along() {
     assert_eq!((world.received().0.len(), world.plain.lines().len()), (1, 1));
 }
 
-/// A server that puts the secret into the URL to which it redirects sends it nowhere, in any form.
+/// A server that puts the secret into the target of its redirect sends it nowhere, in any form.
 #[tokio::test(flavor = "multi_thread")]
 async fn redirect_that_carries_the_secret_itself_is_refused() {
     let world = World::new().await;
@@ -303,7 +303,7 @@ async fn plugin_sets_no_field_beside_its_secret() {
     let two = json!({ "url": url, "headers": [["pinion-credential", "bearer"], ["pinion-credential", "query"]] });
     assert!(error(&attempt(&sandbox, CLIENTS[1], two).await).contains("more than one secret"));
     assert!(world.is_untouched());
-    // A field of any other name is the plugin's own: it carries what the plugin knows, and that is not the secret.
+    // A field of any other name is the plugin's own: it carries only the plugin's knowledge, and not the secret.
     let own =
         json!({ "url": url, "headers": [["pinion-credential", "bearer"], ["x-own", "${bearer} {{bearer}} bearer"]] });
     assert_eq!(attempt(&sandbox, CLIENTS[0], own).await["body"], json!("followed"));

@@ -31,7 +31,7 @@ pub(crate) fn guesses(secret: &'static str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_gets_back_every_guess() {
-    /// Guesses in a response, of which the guest returns at most 4,096 bytes.
+    /// Guesses in a response; the guest returns at most 4,096 bytes of it.
     const BATCH: usize = 200;
     let whole = forms(SECRET).into_iter().map(|(_, form)| form).collect::<Vec<_>>().join("\n");
     let texts: Vec<String> = guesses(SECRET).chunks(BATCH).map(|batch| batch.join("!\n")).chain([whole]).collect();

@@ -1,5 +1,5 @@
-//! Random data on its way through the contract: arguments to a plugin, results from it, its settings, and the files in
-//! which users write config and grants.
+//! Random data on its way through the contract: arguments to a plugin, results from it, its settings, and users' files
+//! of config and grants.
 
 use super::{Random, SCHEMAS, rounds, text};
 use pinion_agent::schema::Schemas;
@@ -55,7 +55,7 @@ async fn random_arguments_are_refused_or_arrive_unchanged() {
     let repeat = sandbox.tool("repeat");
     let (mut refused, mut arrived) = (0, 0);
     for mut random in rounds(5) {
-        // The schema is what another tool could have; the code behind it stays the same.
+        // Another tool could have this schema; the code behind it stays the same.
         let schema: Value = match random.below(2) {
             0 => Value::Bool(true),
             _ => serde_json::from_str(SCHEMAS[random.below(SCHEMAS.len())]).unwrap(),
@@ -125,8 +125,8 @@ fn assert_sound(given: &Value, output: &ToolOutput) {
     }
 }
 
-/// A result of a plugin is the one that it gave, or a fault of the plugin that says what is wrong; and the plugin answers
-/// the next call.
+/// A result of a plugin arrives unchanged, or becomes a fault of the plugin that names the problem; and the plugin
+/// answers the next call.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_result_is_refused_or_arrives_unchanged() {
     let sandbox = lister(json!([tool("give"), tool("repeat")])).await;
@@ -152,7 +152,7 @@ async fn random_result_is_refused_or_arrives_unchanged() {
     assert!(faults > 0 && arrived > 0, "{faults} faults, {arrived} arrived");
 }
 
-/// A plugin reads the settings that the user wrote, whatever they hold.
+/// A plugin reads the settings that the user wrote, with any content.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_settings_arrive_unchanged() {
     for mut random in rounds(7) {

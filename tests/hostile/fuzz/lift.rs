@@ -1,5 +1,5 @@
-//! Results of a plugin that are no values of the contract: bad cases, text that is not UTF-8, and addresses and lengths beyond
-//! the memory. The guest `liar` returns whatever bytes the test chooses.
+//! Results of a plugin that are no values of the contract: bad cases, text that is not UTF-8, and addresses and lengths
+//! beyond the memory. The guest `liar` returns the bytes that the test chooses.
 
 use super::{Random, rounds};
 use pinion_agent::tool::ToolError;
@@ -78,7 +78,7 @@ async fn liar() -> Sandbox {
     SandboxBuilder::default().guest("liar").watched().build().await
 }
 
-/// The ways in which results ended: values, and broken contracts or traps.
+/// Counts of the ends of results: values, and broken contracts or traps.
 #[derive(Default)]
 struct Ends {
     values: usize,

@@ -140,7 +140,7 @@ async fn huge_and_forged_texts_of_hooks_are_bounded_and_printable() {
     let ended = Conversation::new(&sandbox, echo("hello")).run().await;
     assert!(ended.result().len() < 4_096 && !ended.result().contains('\u{1b}'), "{}", ended.result());
     assert!(ended.hooks[0].text.len() < 4_096);
-    // Beyond what any answer may have.
+    // Beyond the limit of any answer.
     let sandbox = hooked(json!({ "before_call": { "act": "deny", "text": "x", "times": 40_000_000 } })).build().await;
     let ended = Conversation::new(&sandbox, echo("hello")).run().await;
     assert_eq!(ended.answers(HookPoint::BeforeToolCall), [HookAnswer::Failed]);

@@ -54,7 +54,7 @@ async fn hook_reaches_nothing_beyond_the_grants_of_its_plugin() {
         assert!(!ended.result().contains("private") && !sandbox.workspace().join("b.txt").exists());
         assert_alive(&sandbox).await;
     }
-    // With all grants, it still starts no sub-agents: it is no tool call.
+    // With all grants, it still starts no sub-agents: it is not a tool call.
     let script = json!({ "before_call": { "act": "delegate" } });
     let sandbox = hooked(script).trust("hooked").agents("hooked", None).build().await;
     let ended = Conversation::new(&sandbox, echo("hello")).run().await;
@@ -105,7 +105,7 @@ async fn hooks_check_the_calls_of_sub_agents() {
     let ended = Conversation::new(&sandbox, think).run().await;
     assert!(ended.outcome.text().contains("fs read 1 {\"path\":\"a.txt\"}"), "{}", ended.outcome.text());
     assert!(!ended.outcome.text().contains("private"));
-    // The task of a sub-agent is no prompt of the user.
+    // The task of a sub-agent is not a prompt of the user.
     let prompts = |ended: &Ended| ended.answers(HookPoint::BeforePrompt).len();
     assert_eq!(prompts(&ended), 1);
     assert_alive(&sandbox).await;
@@ -157,7 +157,7 @@ async fn generation_before_answers_while_a_new_one_is_compiled() {
     let sandbox = builder().compiler("cat", &[]).build().await;
     let checked = async || {
         let checked = Conversation::new(&sandbox, echo("hello")).run();
-        // Less than a call waits for the reload of its own plugin.
+        // Less than the time that a call waits for a reload of its plugin.
         let ended = tokio::time::timeout(Duration::from_secs(8), checked).await.expect("a call waits for a compile");
         assert_eq!(ended.answers(HookPoint::BeforeToolCall), [HookAnswer::Denied], "{}", ended.result());
     };
@@ -189,7 +189,7 @@ async fn current_generation_of_a_plugin_answers() {
     variant(&directory, "changing", "2.0.0", json!({}));
     let ended = Conversation::new(&sandbox, echo("hello")).run().await;
     assert_eq!((generation(&ended), ended.results[0].1), (2, true));
-    // A generation that asks for no hooks has none.
+    // A generation that asks for no hooks gets no hooks.
     variant(&directory, "changing", "3.0.0", json!({ "capabilities": {} }));
     let ended = Conversation::new(&sandbox, echo("hello")).run().await;
     assert_eq!(ended.result(), "hello");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const GRANT: &str = "[plugins.keeper.grants]\nstorage = true\n";
 
-/// Runs steps of the keeper in a session, after which another plugin answers, and returns the run.
+/// Runs steps of the keeper in a session; another plugin answers afterwards. Returns the run.
 fn kept(pinion: &Pinion, session: &[&str], steps: &[&[&str]]) -> Ended {
     let script = pinion.script(&[
         json!({ "calls": [{ "tool": "keep", "arguments": { "steps": steps } }] }),
@@ -29,13 +29,13 @@ pub(crate) fn another() -> Value {
     json!({ "calls": [{ "tool": "list", "arguments": { "path": "." } }] })
 }
 
-/// Asserts that the last call of a run, that of [`another`], succeeded.
+/// Asserts that the last call of a run, the call of [`another`], succeeded.
 pub(crate) fn assert_another_answered(run: &Ended) {
     let last = ends(run).pop().unwrap_or_else(|| panic!("{run:?}"));
     assert_eq!((&last["tool"], &last["is_error"]), (&json!("list"), &json!(false)), "{run:?}");
 }
 
-/// Returns the events of a run with which calls ended.
+/// Returns the events of a run that ended calls.
 fn ends(run: &Ended) -> Vec<Value> {
     let events = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["type"] == "tool_execution_end").collect()
@@ -154,7 +154,7 @@ fn several_plugins_of_one_name_are_not_cleared_together() {
     assert!(left.contains(guest("keeper").to_str().unwrap()) && !left.contains("copy.wasm"), "{left}");
 }
 
-/// Kills processes while they count. Whatever they reported as done is there, and nothing is damaged.
+/// Kills processes while they count. Every write that they reported as done is there, and nothing is damaged.
 #[test]
 fn killed_writers_leave_whole_values() {
     let pinion = Pinion::default();

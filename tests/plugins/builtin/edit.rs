@@ -64,7 +64,7 @@ async fn ambiguous_or_missing_edit_changes_nothing() {
     assert_eq!((sandbox.read("a.rs"), &details["replacements"]), (before.replace('x', "z"), &json!(2)));
 }
 
-/// Otherwise what a person changed between the read and the write is lost.
+/// Otherwise a person's changes between the read and the write are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn write_refuses_a_file_that_changed_since_it_was_read() {
     let sandbox = with(&["fs"]).await;
@@ -101,7 +101,7 @@ async fn file_that_was_not_read_or_is_gone_is_written() {
     assert_eq!(sandbox.read("a.txt"), "new");
 }
 
-/// Branches and sub-agents edit concurrently; none may undo what another has just done.
+/// Branches and sub-agents edit concurrently; they must not undo each other's changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_edits_of_one_file_lose_nothing() {
     let sandbox = with(&["fs"]).await;

@@ -97,7 +97,7 @@ async fn search_result_is_bounded() {
     assert_eq!((&details["matches"], &details["truncated"]), (&json!(300), &json!(true)));
 }
 
-/// Files of a project without ignore files, in which dependencies and build output outnumber the rest.
+/// Files of a project without ignore files; dependencies and build output outnumber the rest.
 async fn unignored() -> Sandbox {
     let sandbox = with(&["fs"]).await;
     sandbox.write(".git/HEAD", "needle\n");

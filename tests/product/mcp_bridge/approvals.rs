@@ -70,7 +70,7 @@ impl Provider for Scripted {
     }
 }
 
-/// Allows everything for the session, and records what it was asked about.
+/// Allows everything for the session, and records the questions.
 #[derive(Default)]
 struct Always(Mutex<Vec<String>>);
 

@@ -235,7 +235,7 @@ async fn prompts_are_commands() {
     assert!(list.contains("`/docs__review <file>`"), "{list}");
 }
 
-/// Most of what a call costs beyond the server is what the bridge computes.
+/// Most of a call's cost beyond the server is computation in the bridge.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_with_a_kilobyte_takes_few_instructions() {
     let servers = Servers::echoing(vec![server("a", vec![tool("one")])]);

@@ -1,4 +1,4 @@
-//! Calls of clients are decided on like those of a model: by rules, the mode, hooks and the user.
+//! Calls of clients are decided on like a model's calls: by rules, the mode, hooks and the user.
 
 use super::{Client, meta, text, with};
 use pinion_tests::{Pinion, guest};

@@ -23,7 +23,7 @@ fn client_gets_back_every_guess() {
     }
     let unknown = client.request("tools/call", json!({ "name": SECRET, "arguments": {} }));
     assert!(!unknown.to_string().contains("[redacted]"), "{unknown}");
-    // The content of a file is none of its guesses.
+    // The content of a file is not one of its guesses.
     pinion.write("settings", format!("KEY={SECRET}\n"));
     let read = client.call("read", json!({ "path": "settings" }));
     assert!(text(&read).contains("KEY=[redacted]"), "{read}");

@@ -142,7 +142,7 @@ fn conformant(pinion: &Pinion) -> [String; 3] {
     ["--plugin".to_owned(), guest("conformant").to_str().unwrap().to_owned(), "--no-builtin-plugins".to_owned()]
 }
 
-/// Grants what the tools of `echo` declare.
+/// Grants the access that the tools of `echo` declare.
 const READS: &str = "[plugins.echo.grants]\nfiles = { \".\" = \"read\" }\n";
 
 #[test]
@@ -230,7 +230,7 @@ fn clients_of_the_stateless_protocol_need_no_handshake() {
     assert_eq!(text(&called["result"]), "m", "{called}");
 }
 
-/// Grants the guest what it asks for.
+/// Grants the guest everything that it asks for.
 const GRANTS: &str = "[plugins.conformant.grants]\nui = true\nmodel = true\n";
 
 #[test]

@@ -18,7 +18,7 @@ fn dialog_of_a_plugin_is_an_elicitation() {
     let result = json!({ "action": "accept", "content": { "value": "Ada" } });
     client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }));
     assert_eq!(text(&client.answer(id)["result"]), "Ada");
-    // Without the capability, nobody is asked.
+    // Without the capability, the user is not asked.
     let mut silent = Client::initialized(&pinion, &arguments, json!({}));
     let refused = silent.request("tools/call", json!({ "name": "test_elicitation", "arguments": {} }));
     assert_eq!(refused["error"]["code"], -32021, "{refused}");

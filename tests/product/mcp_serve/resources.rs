@@ -9,7 +9,7 @@ fn started(pinion: &Pinion) -> Client {
     Client::initialized(pinion, &arguments.each_ref().map(String::as_str), json!({}))
 }
 
-/// Grants a plugin whose resources change what it asks for. The grants are bound to it by its first load.
+/// Grants a plugin whose resources change the access that it asks for. The grants are bound to it by its first load.
 fn shelf(pinion: &Pinion) -> String {
     pinion.config("[plugins.shelf.grants]\nfiles = { \".\" = \"write\" }\n");
     let shelf = guest("shelf").to_str().unwrap().to_owned();

@@ -56,7 +56,7 @@ fn call_that_reports_progress_becomes_a_task_with_its_result() {
     let done = tasks.until(&task, "completed");
     assert_eq!(text(&done["result"]), "x: computed for 0.3 s", "{done}");
     assert_eq!(done["result"]["_meta"]["dev.pinion/ledger"]["plugin"], "conformant", "{done}");
-    // A call that reports none and is quick needs no task.
+    // A call that reports no progress and is quick needs no task.
     assert_eq!(text(&tasks.call("greet", json!({ "name": "Ada" }))), "Hello, Ada!");
     let unknown = tasks.request("tasks/get", json!({ "taskId": "none" }));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");

@@ -1,5 +1,5 @@
-//! Decisions on the commands of a public corpus, which is not part of this repository: `PINION_CORPUS` names a file with one
-//! command per line, in which `⏎` stands for a line break.
+//! Decisions on the commands of a public corpus, which is not part of this repository: `PINION_CORPUS` names a file
+//! with one command per line, where `⏎` stands for a line break.
 //!
 //! Whether a decision to allow is right is decided here by a second list, which shares nothing with the crate: it knows
 //! only programs that read, and takes a line apart by its characters.
@@ -98,11 +98,11 @@ const READING: &[&str] = &[
     "whoami",
     "xxd",
 ];
-/// Words with which any program shows only its version.
+/// Words that make any program show only its version.
 const VERSIONS: &[&str] = &["--version", "-version", "-V"];
 /// Words between commands.
 const KEYWORDS: &[&str] = &["!", "time", "then", "do", "else", "elif", "if", "while", "until", "{", "("];
-/// For some programs, words with which they do more than read, or may.
+/// For some programs, words that make them do more than read, or may.
 const DOING: &[(&str, &[&str])] = &[
     (
         "find",
@@ -189,7 +189,7 @@ fn commands_of_a_public_corpus_are_decided_as_a_careful_person_would() {
     assert!(wrong.is_empty(), "{} must not be allowed:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Returns why a careful person would not allow a command, as far as its characters tell.
+/// Returns why a careful person would not allow a command, judged by its characters.
 fn problem(command: &str) -> Option<String> {
     let bare = unquoted(command);
     let writes = bare.split('>').skip(1).map(|rest| rest.trim_start_matches(['|', ' ']));
@@ -215,7 +215,7 @@ fn problem(command: &str) -> Option<String> {
         let is_outside = |word: &&String| {
             (word.starts_with(['/', '~']) && *word != "/dev/null") || word.split('/').any(|part| part == "..")
         };
-        // They show nothing of what is there.
+        // They show nothing of the files there.
         const TEXTS: &[&str] =
             &["#", "basename", "cd", "dirname", "echo", "expr", "for", "groups", "printf", "[", "[["];
         let prints = TEXTS.contains(&program.as_str());
@@ -244,7 +244,7 @@ fn segments(command: &str) -> Vec<Vec<String>> {
     words.filter(|words| !words.is_empty() && !is_end(&words[0])).collect()
 }
 
-/// Replaces quoted text, of which nothing is a command, by `Q`. What is computed inside of double quotes stays.
+/// Replaces quoted text without commands by `Q`. Computed parts inside double quotes stay.
 fn unquoted(command: &str) -> String {
     let (mut bare, mut rest) = (String::new(), command.chars());
     let mut is_double = false;

@@ -15,7 +15,7 @@ fn work_of_a_killed_host_is_undone() {
     wait_until("the program runs", || pinion.workspace().join("begun").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    // Nobody knows which changes came after the kill.
+    // It is unknown which changes came after the kill.
     pinion.write("mine.txt", "mine\n");
     let ended = pinion.run(["session", "rewind"]);
     assert_error(&ended, 1, &["not all files could be restored"]);

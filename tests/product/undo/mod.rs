@@ -1,4 +1,4 @@
-//! Undo of what components and programs changed, through the command.
+//! Undo of changes by components and programs, through the command.
 
 mod killed;
 mod limits;

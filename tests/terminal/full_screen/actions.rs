@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 const COLUMNS: u16 = 100;
 const ROWS: u16 = 30;
-/// The key of actions that have none by default.
+/// The key of actions that have no key by default.
 const SPARE: &str = "f12";
 
-/// The conversation in which a key is pressed.
+/// The state of the conversation when a key is pressed.
 enum State {
     /// The agent has answered.
     Idle,
@@ -109,17 +109,17 @@ fn words(is_at_end: bool) -> Vec<Step> {
     steps
 }
 
-/// Returns a case in which the screen has a text that it did not have before.
+/// Returns a case that adds a text to the screen.
 fn shows(state: State, steps: Vec<Step>, text: &'static str) -> Case {
     case(state, steps, move |was, is| is.has(text) && !was.has(text))
 }
 
-/// Returns a case in which the editor has a text that it did not have before.
+/// Returns a case that adds a text to the editor.
 fn edits(steps: Vec<Step>, text: &'static str) -> Case {
     case(State::Idle, steps, move |was, is| is.editor() == text && was.editor() != text)
 }
 
-/// Returns a case in which the cursor moves by rows to a column.
+/// Returns a case that moves the cursor by rows to a column.
 fn moves(steps: Vec<Step>, rows: i32, column: u16) -> Case {
     case(State::Idle, steps, move |was, is| {
         let by = i32::from(is.cursor().0) - i32::from(was.cursor().0);
@@ -211,7 +211,7 @@ fn case_of(action: &str) -> Case {
     }
 }
 
-/// Returns what a terminal sends for a key.
+/// Returns the bytes that a terminal sends for a key.
 fn bytes_of(key: &str) -> String {
     let (modifiers, name) = match key.rsplit_once('+').filter(|(_, name)| !name.is_empty()) {
         Some((modifiers, name)) => (modifiers, name),

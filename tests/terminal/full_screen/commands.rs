@@ -53,7 +53,7 @@ fn plan_is_made_and_executed_in_the_conversation() {
     let replies = [say("finished"), plan(), report("looked"), report("changed")];
     let mut terminal = conversation(&pinion, &replies, "");
     terminal.wait_for("finished");
-    // Of a hint, only what differs from the one before is drawn.
+    // Only the part of a hint that differs from the previous one is drawn.
     for mode in ["smart", "edits", "plan mode"] {
         terminal.keys("\x1b[Z");
         terminal.wait_for(mode);
@@ -125,12 +125,12 @@ fn side_question_is_answered_while_the_agent_works_and_leaves_no_trace() {
     terminal.wait_for("running bash");
     terminal.keys("/btw why is it so?\r");
     terminal.wait_for("because it is green");
-    // A model that calls a tool all the same gets none.
+    // A model that still calls a tool gets no tool.
     terminal.keys("/btw use a tool\r");
     terminal.wait_for("no answer without tools");
     pinion.write("go", "");
     terminal.wait_for("finished");
-    // What it cost counts.
+    // Its cost counts.
     terminal.wait_for("4.3 k tokens");
     terminal.keys("and now?\r");
     terminal.wait_for("later");

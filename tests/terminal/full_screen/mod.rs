@@ -31,7 +31,7 @@ fn conversation(pinion: &Pinion, replies: &[Value], typed: &str) -> Terminal {
     Terminal::start(&command, SIZE, typed)
 }
 
-/// Starts a conversation in which the user has allowed a program that runs for minutes.
+/// Starts a conversation whose user has allowed a program that runs for minutes.
 fn running(pinion: &Pinion) -> Terminal {
     let mut terminal = conversation(pinion, &[bash("sleep 600")], "");
     terminal.wait_for(KEYS);
@@ -40,7 +40,7 @@ fn running(pinion: &Pinion) -> Terminal {
     terminal
 }
 
-/// Returns what is on the main screen after the UI has left.
+/// Returns the content of the main screen after the UI has left.
 fn main_screen(seen: &str) -> &str {
     seen.rsplit_once(LEAVE).expect("the UI did not leave").1
 }

@@ -57,7 +57,7 @@ fn messages_of_a_resumed_session_are_redacted() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say(&format!("the key is {SECRET}, over"))]);
     let replay = ["--replay", script.to_str().unwrap()];
-    // To this process it is no secret.
+    // To this process it is not a secret.
     assert!(pinion.run(["-p", replay[0], replay[1], "go"]).stdout.contains(SECRET));
     let mut command = pinion.command(["--ui", "full", "-c", replay[0], replay[1]]);
     command.env("OPENAI_API_KEY", SECRET);

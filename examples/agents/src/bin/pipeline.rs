@@ -1,6 +1,6 @@
 //! Cooperating agents: `cargo run --release -p pinion-examples --bin pipeline [-- --model PROVIDER/MODEL]`.
 //!
-//! Plain code decides who does what: a researcher reads a directory of notes; two writers draft in parallel; an editor
+//! Plain code divides the work: a researcher reads a directory of notes; two writers draft in parallel; an editor
 //! returns its choice as a value of a Rust type; a lead agent has it checked by a sub-agent, which a tool written in
 //! Rust starts.
 

@@ -14,7 +14,7 @@ use pinion_plugin_sdk::serde::de::DeserializeOwned;
 struct Config {
     /// The address of the API, without a slash at its end.
     api: String,
-    /// The name of the secret with a token; requests have none without it.
+    /// The name of the secret with a token; requests have no token without it.
     credential: Option<String>,
 }
 

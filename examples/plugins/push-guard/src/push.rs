@@ -5,7 +5,7 @@
 pub(crate) enum Push {
     /// Only if the remote branch is where the local copy says.
     WithLease,
-    /// Regardless of what the remote branch contains.
+    /// Regardless of the remote branch's content.
     Forced,
 }
 

@@ -38,7 +38,7 @@ impl Plugin for TestReport {
 fn report(input: Input, call: &Call) -> Result<Output> {
     let text = std::fs::read_to_string(call.path(&input.path)?)?;
     let report = Report::parse(&text).map_err(|error| Error::failed(format!("`{}`: {error}", input.path)))?;
-    // Without the grant, or where nobody looks, there is no drawing. The text has everything that matters.
+    // Without the grant, or without a user, there is no drawing. The text has everything that matters.
     let is_drawn = ui::draw_result(&drawing(&report)).is_ok();
     let (passed, failed, skipped) = report.totals();
     let details = json!({ "passed": passed, "failed": failed, "skipped": skipped, "drawn": is_drawn });

@@ -1,14 +1,15 @@
 //! Compaction: replaces a long conversation by a shorter one.
 //!
-//! Replaced messages stay in the session: a compaction is an extension message that says what the model sees instead.
-//! [`pinion_protocol::compaction::view`] returns the model's view of a history with compactions in it.
+//! Replaced messages stay in the session: a compaction is an extension message with the content that the model sees
+//! instead. [`pinion_protocol::compaction::view`] returns the model's view of a history with compactions in it.
 //!
 //! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`]), so
 //! after tool results as well as after a reply, and once after the vendor rejected a request as too long. First, long
-//! results of old tool calls are cut. If that does not halve the history, its old part is replaced by a summary that the
-//! model writes, or, when it does not, by a list of what was said and done. The first two messages stay with the results of
-//! their calls if there is room, and so does the user's last request, in their words. The result always fits ([`pinion_protocol::compaction::shrink`] is the
-//! arithmetic). An application can replace these steps with a [`CompactionStrategy`].
+//! results of old tool calls are cut. If that does not halve the history, its old part is replaced by a summary that
+//! the model writes, or, when it does not, by a list of messages and calls. The first two messages stay with the
+//! results of their calls if there is room, and so does the user's last request, in their words. The result always fits
+//! ([`pinion_protocol::compaction::shrink`] is the arithmetic). An application can replace these steps with a
+//! [`CompactionStrategy`].
 
 mod summary;
 #[cfg(test)]
@@ -82,7 +83,7 @@ pub enum CompactionError {
     Store(#[from] StoreError),
 }
 
-/// A conversation that is to be compacted, and with what.
+/// A conversation to compact, and the means for it.
 pub(crate) struct Compactor<'a> {
     pub(crate) context: &'a mut Context,
     pub(crate) config: &'a LoopConfig,
@@ -125,7 +126,7 @@ impl Compactor<'_> {
         let policy = &self.config.policy.compaction;
         let tokens = self.room(reason, tracker).ok_or(CompactionError::Nothing)?;
         let (budget, messages) = (TokenBudget { tokens, tracker }, &self.context.messages);
-        // The last message alone is what is to be answered.
+        // The last message alone is the request to answer.
         if messages.len() < 2 || budget.holds(messages) {
             return Err(CompactionError::Nothing);
         }
@@ -158,7 +159,7 @@ impl Compactor<'_> {
     fn room(&self, reason: CompactionReason, tracker: &ContextTracker) -> Option<u64> {
         let policy = &self.config.policy.compaction;
         let now = tracker.calibrated(messages_tokens(&self.context.messages, tracker.counter()));
-        // The part of every request that is no message stays.
+        // The part of every request that is not a message stays.
         let most = policy.room(self.config.policy.model.context_window, Some(tracker.fixed()));
         match reason {
             // The vendor counts more than we do, or has less room than we know of.
@@ -182,7 +183,7 @@ impl Compactor<'_> {
         if !self.config.policy.compaction.by_model || budget.tokens() < shrink::MIN_SUMMARY_TOKENS {
             return Summary { text: Err(CompactionError::Nothing), spend: Spend::default() };
         }
-        // The vendor refused a request of this size, whatever the window is said to be.
+        // The vendor refused a request of this size, even if the stated window is larger.
         let refused = (reason == CompactionReason::Overflow).then(|| budget.count(&self.context.messages));
         self.summary(refused.map(|tokens| tokens / 4 * 3), replaced, None).await
     }

@@ -21,15 +21,15 @@ wishes, in their words where they matter; decisions and why they were made; what
 or changed and what is in them; commands that matter and their results; what failed; what is still open and comes next. \
 Leave out what no longer matters. Write only the summary.";
 
-/// The text that the model wrote, or the reason there is none, and what was spent on it.
+/// The text that the model wrote, or the reason it wrote none, and the spend.
 pub(super) struct Summary {
     pub(super) text: Result<String, CompactionError>,
     pub(super) spend: Spend,
 }
 
 impl Compactor<'_> {
-    /// Asks for a summary of the conversation, which will replace `replaced` messages of it: first the model for summaries,
-    /// if there is one. What the model is asked fits its window, and at most `most` tokens if given.
+    /// Asks for a summary of the conversation, which will replace `replaced` messages of it: first the model for
+    /// summaries, if there is one. The request fits the model's window, and at most `most` tokens if given.
     pub(super) async fn summary(&self, most: Option<u64>, replaced: usize, more: Option<&str>) -> Summary {
         let mut instruction = match more {
             Some(more) => format!("{INSTRUCTION}\n\nThe user adds: {more}"),
@@ -59,7 +59,8 @@ impl Compactor<'_> {
         HookCaller { config, events, session_id: &context.session_id, run_id: &context.run_id, token }
     }
 
-    /// Returns the conversation as far as it fits a request to the model of `config`, with the instruction at its end.
+    /// Returns the part of the conversation that fits a request to the model of `config`, with the instruction at its
+    /// end.
     fn asked(&self, most: Option<u64>, instruction: &Arc<Message>, config: &LoopConfig) -> Context {
         let mut tracker = ContextTracker::new(config.ports.counter.clone());
         track(&mut tracker, self.context, config);

@@ -266,7 +266,7 @@ fn old_results_are_cut_while_that_is_enough_and_then_turns_are_dropped() {
     let lengths: Vec<usize> = made.messages.iter().map(|message| text(message).len()).collect();
     assert_eq!(made.messages.len(), messages.len());
     assert!(lengths[2] < 200 && lengths[4] < 200 && lengths[6] == 2_000, "{lengths:?}");
-    // Exactly what this took is enough; with one token less, turns are dropped.
+    // Exactly the size of this is enough; with one token less, turns are dropped.
     let most = SYSTEM + made.tokens;
     assert_eq!(Making::of(messages.clone(), most, policy()).make(CompactionReason::Threshold).messages, made.messages);
     let made = Making::of(messages, most - 1, policy()).make(CompactionReason::Threshold);

@@ -14,10 +14,10 @@
 //! The hooks from `transform_result` to `after_tool` are called for calls that ran, never for those that were denied,
 //! skipped or invalid.
 //!
-//! Several hooks are called in the order in which they were added. Hooks can only restrict: the first denial is final.
-//! Runs of sub-agents and branches call the same hooks. A hook may wait, for example for a person. The token that it gets
-//! is cancelled when the run is aborted; then it has five seconds to end. A panic of a hook denies the call, withholds
-//! the result, or ends the run with an error.
+//! Several hooks are called in the order of their addition. Hooks can only restrict: the first denial is final. Runs of
+//! sub-agents and branches call the same hooks. A hook may wait, for example for a person. The token that it gets is
+//! cancelled when the run is aborted; then it has five seconds to end. A panic of a hook denies the call, withholds the
+//! result, or ends the run with an error.
 
 use crate::context::Context;
 use futures_util::future::BoxFuture;
@@ -109,7 +109,7 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Called when the user allowed a call about which [`Hooks::before_tool`] of any hook asked, before it runs.
-    /// `reason` is that of the question.
+    /// `reason` is the question's reason.
     fn after_question<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -133,7 +133,7 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Called after a call ran, before its result is stored and reported. Returns the result that takes its place, if
-    /// any; its ids and its time stay those of the call.
+    /// any; its ids and its time still come from the call.
     fn transform_result<'a>(
         &'a self,
         call: &'a ToolCall,

@@ -1,8 +1,8 @@
 //! The hooks of plugins, as a run calls them.
 //!
-//! Their order among everything else that decides on a call: validation of the arguments → hooks before the call → validation
-//! of what they rewrote → approval → the application's own hooks → the call → hooks after it → the application's own. Those of
-//! a call run concurrently with those of other calls.
+//! Their order among everything else that decides on a call: validation of the arguments → hooks before the call →
+//! validation of the rewritten arguments → approval → the application's own hooks → the call → hooks after it → the
+//! application's own. Hooks of different calls run concurrently.
 //!
 //! Hooks see texts without secrets. Each call of a hook is reported as an event. Nothing here costs more than a look at a
 //! flag while no plugin has hooks.
@@ -58,8 +58,9 @@ impl<'a> HookCaller<'a> {
         checked.result.map_err(|reason| ToolError::Denied { tool: tool.name.clone(), reason })
     }
 
-    /// Lets the hooks revise the outcome of a call that ran. A panic changes nothing, like any other failure of theirs. If the
-    /// run is aborted before all of them answered, the outcome is withheld: one of them may remove what models must not see.
+    /// Lets the hooks revise the outcome of a call that ran. A panic changes nothing, like any other failure of theirs.
+    /// If the run is aborted before all of them answered, the outcome is withheld: one of them may remove content that
+    /// models must not see.
     pub(crate) async fn after_call(
         self,
         call: &ToolCall,
@@ -79,8 +80,8 @@ impl<'a> HookCaller<'a> {
         outcome
     }
 
-    /// Lets the application's filters and the hooks check messages of the user, and adds the hooks' context to the last one.
-    /// The task of a sub-agent is no prompt of the user.
+    /// Lets the application's filters and the hooks check messages of the user, and adds the hooks' context to the last
+    /// one. The task of a sub-agent is not a prompt of the user.
     ///
     /// # Errors
     /// A filter or a hook rejected them, or the run was aborted; the text is for people.

@@ -1,4 +1,4 @@
-//! The port by which the tools of a run start other runs.
+//! The port that the tools of a run use to start other runs.
 //!
 //! The loop opens a [`Children`] when a run starts, gives each tool call a handle to start sub-agents, adds their spend
 //! to its own, and closes them before the run ends.
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Parent<'a> {
     /// Its conversation and its id.
     pub context: &'a Context,
-    /// Its config, from which those of its children are made.
+    /// Its config, the base of its children's configs.
     pub config: &'a LoopConfig,
     /// The budget that its children share with it.
     pub budget: &'a Arc<Budget>,
@@ -49,10 +49,10 @@ pub trait Completer: Send + Sync {
 
 /// The children of one run.
 pub trait Children: Send + Sync {
-    /// Returns the handle with which a call starts sub-agents. Cancelling `token` cancels them.
+    /// Returns the handle that a call uses to start sub-agents. Cancelling `token` cancels them.
     fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents;
 
-    /// Returns what children have spent since the last call of this method.
+    /// Returns the spend of children since the last call of this method.
     fn take_spent(&self) -> Spend;
 
     /// Cancels the children that still work and waits for their end.

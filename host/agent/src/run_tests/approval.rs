@@ -1,4 +1,4 @@
-//! A call runs on what was approved, and time limits leave out the time that the user takes to answer.
+//! A call runs only as approved, and time limits leave out the time that the user takes to answer.
 
 use crate::testing::{Act, Answers, Harness, Setup, assert_paired, calls, says};
 use crate::*;
@@ -155,7 +155,7 @@ async fn always_is_remembered_for_one_plugin_digest_and_authority() {
     let versions = [version(2, "b", |_| {}), version(3, "b", more), version(4, "b", other), version(5, "b", other)];
     let swaps = versions.into_iter().map(Some).collect();
     let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::AllowForSession).await;
-    // After three changes the call is given up; it is never made on what was not decided on.
+    // After three changes the call is given up; it is never made without a decision on its current form.
     assert_eq!((ended.asked, ended.ran), (vec![1, 2, 3, 4], vec![]));
     let swaps = vec![Some(version(2, "b", |_| {})), Some(version(3, "a", |_| {}))];
     let ended = run_calls(Versions::of(version(1, "a", |_| {})), swaps, Decision::AllowForSession, 2).await;
@@ -172,7 +172,7 @@ async fn always_covers_only_calls_that_reach_the_same() {
     assert_eq!((ended.asked.len(), ended.ran.len()), (3, 5));
 }
 
-/// Rules by which calls reach what their argument `url` says.
+/// Rules that say that a call reaches the address in its argument `url`.
 struct Reaching;
 
 impl CallRules for Reaching {
@@ -209,7 +209,7 @@ async fn a_tool_that_is_replaced_again_and_again_is_not_called() {
 #[tokio::test]
 async fn a_harmless_tool_that_grows_between_check_and_call_needs_approval() {
     let harmless = version(1, "a", |tool| tool.authority = Authority::READ_ONLY);
-    // It is asked about once it is what it became.
+    // The user is asked about the definition that the tool has become.
     let tools = Arc::new(Versions { current: Mutex::new(Some(harmless)), restless: true, ran: Mutex::default() });
     let ended = run(tools, Vec::new(), Decision::Unanswered { reason: "nobody".into() }).await;
     assert_eq!((ended.asked, ended.ran), (vec![2], vec![]));

@@ -118,7 +118,7 @@ async fn each_retry_asks_for_a_key_of_its_own() {
     assert_eq!(keys, ["key-0", "key-1", "key-2"]);
 }
 
-/// Replaces each result, and writes down what it saw.
+/// Replaces each result, and notes the results that it saw.
 struct Replaces {
     by: &'static str,
     seen: Mutex<Vec<String>>,
@@ -181,7 +181,7 @@ async fn replaced_result_is_stored_reported_and_sent_under_its_call() {
     assert_paired(&outcome.messages);
 }
 
-/// Returns the harness after a run with a call of `show` in which this hook panicked, and the outcome.
+/// Returns the harness after a run with a call of `show` whose hook of this name panicked, and the outcome.
 async fn panicked_in(hook: &'static str) -> (Harness, Outcome) {
     let setup = Setup::new(vec![calls(&[("show", json!({}))]), says("done")]).tool("show", Act::Update("half"));
     let mut harness = with_hooks(setup, vec![Arc::new(Notes { panics_in: Some(hook), ..Notes::default() })]);
@@ -298,7 +298,7 @@ async fn run_that_a_hook_denies_ends_without_a_start_or_messages() {
     assert_eq!(events[0], EventKind::InputRejected { reason: "not today".into() });
     assert!(matches!(&events[1], EventKind::AgentEnd { messages, turns: 0, .. } if messages.is_empty()), "{events:?}");
     assert_eq!((events.len(), &outcome.messages), (2, &Vec::new()));
-    // The agent is free for another run, which has a number of its own.
+    // The agent is free for another run, which has a new number.
     harness.agent.configure(|config| config.ports.hooks.clear());
     assert_eq!(harness.prompt("go").await.text(), "later");
     assert_eq!(&*harness.agent.snapshot().unwrap().run_id, "s.scripted.m.2");
@@ -344,7 +344,7 @@ impl Hooks for Ends {
 
 #[tokio::test]
 async fn turn_that_the_store_fails_ends_with_its_event_and_hooks() {
-    // The prompt, the reply, the result: what fails, and what the turn had by then.
+    // The prompt, the reply, the result: the write that fails, and the content of the turn by then.
     for (full_after, has_reply, results) in [(0, false, 0), (1, false, 0), (2, true, 0)] {
         let ends = Arc::new(Ends::default());
         let setup = looking(vec![says("never")]).full_after(full_after);
@@ -366,7 +366,7 @@ async fn turn_that_the_store_fails_ends_with_its_event_and_hooks() {
     }
 }
 
-/// Asks about calls of `write`, and notes what is called.
+/// Asks about calls of `write`, and notes the methods that are called.
 #[derive(Default)]
 struct Asks(Mutex<Vec<String>>);
 

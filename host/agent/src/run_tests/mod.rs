@@ -1,4 +1,4 @@
-//! The loop against a scripted model and scripted tools, a file for each group of rows. The rows are those of the
+//! The loop against a scripted model and scripted tools, a file for each group of rows. The rows come from the
 //! requirements.
 
 mod abort;

@@ -1,4 +1,4 @@
-//! Requests that are made again, and what ends a run that would go on.
+//! Retried requests, and limits that end a run.
 
 use crate::testing::{Act, Reply, Setup, assert_paired, calls, letters, says, text_events};
 use crate::*;
@@ -40,7 +40,7 @@ async fn interrupted_reply_is_requested_again_and_discarded() {
     assert_eq!(outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["user: go", "assistant: whole"]);
 }
 
-/// The vendor charges for what it had read and written before it failed.
+/// The vendor charges for the tokens that it had read and written before it failed.
 #[tokio::test(start_paused = true)]
 async fn spend_of_discarded_attempts_counts() {
     let begun = StreamEvent::Usage(Usage { input: 100, output: 7, ..Usage::default() });
@@ -164,7 +164,7 @@ async fn limits_of_zero_do_not_limit() {
     };
     let prices = Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 };
     setup.model_info.prices = Some(Arc::new(prices));
-    // The delay before the retry is time in which a limit would end the run.
+    // A limit would end the run during the delay before the retry.
     assert_eq!(setup.build().prompt("go").await.text(), "done");
 }
 

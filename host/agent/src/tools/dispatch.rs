@@ -1,7 +1,7 @@
 //! The tool calls of one assistant message: prepare, check, approve, execute, finalize.
 //!
-//! Whatever happens, each call gets exactly one result, in the order of the calls: one that ran, one that was refused,
-//! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
+//! In all cases, each call gets exactly one result, in the order of the calls: one that ran, one that was refused, one
+//! that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
 //!
 //! Calls of a group run concurrently, and each starts as soon as its own question is answered. Questions are asked one
 //! at a time, in the order of the calls. An urgent message of the user ends an open question like a running call.
@@ -9,8 +9,8 @@
 //! `ToolExecutionStart` and `ToolExecutionEnd` come in pairs, for calls that run: after approval and `before_tool`. A call
 //! that does not run (unknown, invalid, repeated, denied, skipped) has only its result.
 //!
-//! The session's store gets each result when its call ends, before the end is reported, so that a kill in the middle
-//! of a long call does not lose the results of those beside it.
+//! The session's store gets each result when its call ends, before the end is reported, so that a kill in the middle of
+//! a long call does not lose the results of concurrent calls.
 
 mod decide;
 
@@ -51,7 +51,7 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) token: &'a CancellationToken,
     pub(crate) children: Option<&'a Arc<dyn Children>>,
     pub(crate) access: Option<&'a Arc<RunAccess>>,
-    /// The depth to which calls may make further calls.
+    /// The depth of further calls that calls may make.
     pub(crate) depth_left: u32,
     /// True if another call makes these calls: their results are not part of the history.
     pub(crate) is_nested: bool,

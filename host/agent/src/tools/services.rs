@@ -1,7 +1,8 @@
 //! The uses that calls make of their conversation: of its user, tools, model and session.
 //!
-//! Calls that another call makes take the way of a call of the model, with a ceiling on their tools, and report the same
-//! events. Their results go to the call that made them instead of into the history, and none outlives that call.
+//! Calls that another call makes take the same path as a call of the model, with a ceiling on their tools, and report
+//! the same events. Their results go to the call that made them instead of into the history, and they end before that
+//! call.
 
 use crate::config::{LoopConfig, Ports};
 use crate::tools::dispatch::Dispatch;
@@ -46,13 +47,13 @@ impl RunAccess {
         Arc::new(Self { config: Arc::new(config), events, spent: Mutex::default(), session_id, run_id })
     }
 
-    /// Returns what calls have spent since the last call of this method.
+    /// Returns the spend of calls since the last call of this method.
     pub(crate) fn take_spent(&self) -> Spend {
         std::mem::take(&mut *self.spent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the services for a call of the run, which may make calls to this depth. Cancelling `token` ends what the call
-    /// waits for.
+    /// Returns the services for a call of the run, which may make calls to this depth. Cancelling `token` ends the work
+    /// that the call waits for.
     pub(crate) fn for_call(
         self: &Arc<Self>,
         call_id: &str,
@@ -65,7 +66,7 @@ impl RunAccess {
     }
 }
 
-/// Returns the services for a slash command. Cancelling `token` ends what the command waits for.
+/// Returns the services for a slash command. Cancelling `token` ends the work that the command waits for.
 pub(crate) fn for_command(config: LoopConfig, token: CancellationToken) -> Services {
     Services::new(Conversation { config: Arc::new(config), call: None, token })
 }
@@ -73,7 +74,7 @@ pub(crate) fn for_command(config: LoopConfig, token: CancellationToken) -> Servi
 /// The conversation that serves a tool call or a slash command.
 struct Conversation {
     config: Arc<LoopConfig>,
-    /// The tool call; none for a slash command.
+    /// The tool call; `None` for a slash command.
     call: Option<RunningCall>,
     token: CancellationToken,
 }
@@ -184,14 +185,14 @@ pub(crate) struct NestedCalls {
 }
 
 impl NestedCalls {
-    /// Cancels the calls for which nobody waited, and waits for their end.
+    /// Cancels the calls whose callers are gone, and waits for their end.
     pub(crate) async fn close(&self) {
         self.over.cancel();
         self.running.close();
         self.running.wait().await;
     }
 
-    /// Asks a model, as a task of its own, so that what was spent is counted even if nobody waits for the answer any more.
+    /// Asks a model in a separate task, so that the spend is counted even if the caller is gone.
     async fn complete(
         &self,
         run: &Arc<RunAccess>,
@@ -214,7 +215,7 @@ impl NestedCalls {
         receiver.await.unwrap_or(Err(CompletionError::Cancelled))
     }
 
-    /// Makes a call and waits for its end. It is a task of its own, so that it ends properly even if its caller is gone.
+    /// Makes a call and waits for its end. It is a separate task, so that it ends properly even if its caller is gone.
     async fn call(
         &self,
         caller: &RunningCall,

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 /// Error text for a reply that the vendor ended with an error but no message.
 const REFUSED: &str = "the vendor ended the reply without a reason; it may have been refused or filtered";
 
-/// Maximum retries of replies that broke off after they had begun, each of which is paid for.
+/// Maximum retries of replies that broke off after they had begun; each retry costs money.
 const MAX_CUT_OFF_RETRIES: u32 = 3;
 
 /// Everything one model request needs.
@@ -95,7 +95,7 @@ impl Turn<'_> {
     /// Makes one attempt and reads the reply to its end.
     async fn attempt(&self, tool_choice: &ToolChoice, assembly: &mut Assembly) -> Result<(), ProviderError> {
         let request = self.request(tool_choice).await?;
-        // A token of its own, so that an early return cancels the provider's remaining work.
+        // A separate token, so that an early return cancels the provider's remaining work.
         let token = self.token.child_token();
         let _ended = token.clone().drop_guard();
         let mut stream = self.config.ports.provider.stream(request, token);
@@ -149,7 +149,7 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the text of an error after which no retry follows. That of an overflow names the model whose context window is
+/// Returns the text of an error that is not retried. The text of an overflow names the model whose context window is
 /// too small.
 fn final_text(error: &ProviderError, model: &str) -> String {
     match error {

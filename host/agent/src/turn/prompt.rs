@@ -25,7 +25,7 @@ pub(crate) fn with_guidelines(
     for entry in instructions {
         let line_end = if prompt.ends_with('\n') { "" } else { "\n" };
         let _ = write!(prompt, "{line_end}\nThe plugin `{}` says about its tools:\n", entry.plugin);
-        // Quoted line by line, so that no plugin can begin a section of its own.
+        // Quoted line by line, so that no plugin can begin a new section.
         for line in entry.text.lines() {
             let _ = write!(prompt, "\n> {line}");
         }

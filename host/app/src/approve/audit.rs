@@ -1,5 +1,5 @@
-//! The audit log: every decision about a call, what each call used, starts of other programs, what was moved away from protected
-//! paths, and changes of trust and network, as JSON lines.
+//! The audit log: every decision about a call, the resources of each call, starts of other programs, files that were
+//! moved away from protected paths, and changes of trust and network, as JSON lines.
 //!
 //! The file is private and bounded: beyond [`MAX_BYTES`] it becomes `audit.1.jsonl`, in place of the one before. Secrets
 //! are redacted. A log that cannot be written delays and prevents nothing.
@@ -15,7 +15,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Size of the log at which a new one begins.
+/// Maximum size of the log before a new one begins.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Maximum characters of the arguments of a call in the log; of longer ones, half of it from each end.
 const MAX_ARGUMENTS: usize = 2_000;
@@ -46,12 +46,13 @@ impl Audit {
         }
     }
 
-    /// Adds what the user changed about what is allowed, such as whom to trust.
+    /// Adds a change that the user made to trust or to the network.
     pub fn changed(&self, what: &str, to: &str) {
         self.add(json!({ "time": null, "event": "change", "what": what, "to": to }));
     }
 
-    /// Adds the start of a program that no call starts, or the reason why it did not start. `grants` says what it may do.
+    /// Adds the start of a program that no call starts, or the reason why it did not start. `grants` lists its
+    /// permissions.
     pub fn started(&self, what: &str, command: &Value, grants: &Value, refused: Option<&str>) {
         self.add(json!({
             "time": null, "event": "start", "what": what, "command": self.arguments(command), "grants": grants,
@@ -59,7 +60,7 @@ impl Audit {
         }));
     }
 
-    /// Adds what was found at a protected path after a program, named by `by`, had ended.
+    /// Adds a finding at a protected path after a program, named by `by`, had ended.
     pub fn protected(&self, by: &str, what: &str) {
         self.add(json!({ "time": null, "event": "protected", "by": by, "what": what }));
     }
@@ -154,7 +155,7 @@ fn is_same(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// Tools whose calls are logged with what they used.
+/// Tools whose calls are logged with the resources that they used.
 pub struct AuditedTools {
     /// The tools that run the calls.
     pub inner: Arc<dyn ToolExecutor>,

@@ -1,4 +1,4 @@
-//! Decisions about calls by rules and by what the sandbox confines.
+//! Decisions about calls by rules and by the limits of the sandbox.
 //!
 //! Only calls of built-in plugins are judged by their arguments: commands of `bash`, files of `fs`, and hosts of `fetch`. The
 //! mode decides on all others.
@@ -96,7 +96,8 @@ impl CallPermissions {
         let _ = self.sandbox.set(Box::new(check));
     }
 
-    /// Returns why a call of `bash` was not left to the sandbox, where the mode would have; none if something else decided.
+    /// Returns why a call of `bash` was not left to the sandbox, where the mode would have left it; `None` if something
+    /// else decided.
     pub fn missing_sandbox(&self, question: &Question<'_>) -> Option<String> {
         let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Subject::Command { command, cwd }) = Subject::of(question) else { return None };
@@ -104,7 +105,7 @@ impl CallPermissions {
         let is_open = mode == ApprovalMode::Smart
             && self.is_final.get().is_none()
             && !self.judge(mode, command, cwd).decisive().is_some_and(|part| is_by_rule(&part.reason));
-        // One line, also of what has a hint.
+        // A problem with a hint becomes one line, too.
         self.sandbox.get().filter(|_| is_open)?().err().map(|problem| problem.replace("\nhint: ", "; "))
     }
 
@@ -115,7 +116,8 @@ impl CallPermissions {
         let _ = self.is_final.set(());
     }
 
-    /// Returns whether a call of a tool may run without a question: because the mode asks about none, or by a rule about some.
+    /// Returns whether a call of a tool may run without a question: because the mode does not ask about it, or because
+    /// a rule may allow it.
     pub fn may_allow(&self, mode: ApprovalMode, tool: &ToolDefinition) -> bool {
         if !mode.asks(tool.authority) {
             return true;
@@ -211,7 +213,7 @@ impl CallPermissions {
         })
     }
 
-    /// Returns the directory in which a command starts, without links, as the runtime starts it there.
+    /// Returns the starting directory of a command, without links, as the runtime resolves it.
     fn directory(&self, cwd: Option<&str>) -> io::Result<PathBuf> {
         cwd.map_or_else(|| Ok(self.workspace.clone()), |cwd| self.workspace.join(cwd).canonicalize())
     }
@@ -270,8 +272,8 @@ impl CallPermissions {
         self.explain(mode, question, 1, SHOWN)
     }
 
-    /// Returns why a call is decided on as it is, if its arguments decide on that: for so many of the parts that decide, of
-    /// each of which so many characters are shown.
+    /// Returns the reason for the decision on a call, if its arguments decide. Covers at most `parts` of the decisive
+    /// parts, with at most `most` characters of each.
     fn explain(&self, mode: ApprovalMode, question: &Question<'_>, parts: usize, most: usize) -> Option<String> {
         let Some(subject) = Subject::of(question) else { return self.tool_reason(question) };
         match subject {
@@ -309,7 +311,7 @@ impl CallPermissions {
     fn file(&self, mode: ApprovalMode, writes: bool, path: &str) -> Ruling {
         let rules = match self.rules() {
             Ok(rules) => rules,
-            // A run in which no one can be asked would not say why.
+            // A run without a user would not say why.
             Err(error) => return deny(path, &format!("`{}` cannot be read: {error}", self.stored.path().display())),
         };
         if let Some(rule) = rules.about_file(writes, Path::new(path), &self.workspace) {
@@ -342,17 +344,17 @@ impl CallPermissions {
                 no_page(host, &format!("rule `{}` ({})", rule.rule.text(), rule.source))
             }
             Some(rule) if rule.verdict == Verdict::Ask => Ruling::Ask,
-            // What is sent to a host leaves the machine, so that planning does not reach it.
+            // Data sent to a host leaves the machine, so a rule does not allow it while planning.
             Some(_) if mode != ApprovalMode::Plan => Ruling::Allow,
             Some(_) | None => Ruling::Mode,
         }
     }
 
     /// Returns the protected path that a file is or lies in. Programs cannot change these, and the model does not without a
-    /// question: they decide what runs outside of the sandbox.
+    /// question: they determine which code runs outside of the sandbox.
     fn protected(&self, path: &str) -> Option<PathBuf> {
         let directory = self.workspace.as_path();
-        // The tools take `..` for the parent that the spelling suggests, and others for that of the link before it.
+        // The tools resolve `..` by spelling; other programs resolve it to the parent of the link's target.
         let spelled = normal(&directory.join(path));
         let scene = self.scene(directory);
         let followed = [scene.resolved(directory, path), scene.resolved(&spelled, ".")];
@@ -375,7 +377,7 @@ impl CallPermissions {
 pub struct Offer {
     /// The rule in the form of the config.
     pub rule: String,
-    /// The rule as people read it: one about a command covers what begins with it.
+    /// The rule as people read it: a rule about a command covers all commands that begin with it.
     pub shown: String,
     /// Digest of the definition that a rule about a tool is bound to.
     pub definition: Option<String>,
@@ -396,7 +398,7 @@ enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The names of built-in plugins are reserved, so that no other plugin is taken for one.
+    /// The names of built-in plugins are reserved, so other plugins cannot be mistaken for them.
     fn of(question: &Question<'a>) -> Option<Self> {
         let text = |name: &str| question.call.arguments.get(name).and_then(serde_json::Value::as_str);
         match (&*question.tool.source.plugin, question.tool.name.as_str()) {
@@ -426,7 +428,7 @@ impl CallRules for CallPermissions {
         match judgement.verdict {
             Verdict::Allow => Ruling::Allow,
             Verdict::Deny => deny(&part.text, &part.reason.to_string()),
-            // An approval for the session covers what no rule is about.
+            // An approval for the session covers calls without a rule.
             Verdict::Ask => match part.reason {
                 Reason::Rule { .. } | Reason::MaybeRule { .. } => Ruling::Ask,
                 _ if mode == ApprovalMode::All => Ruling::Ask,

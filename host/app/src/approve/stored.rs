@@ -19,7 +19,7 @@ pub struct StoredRule {
     pub effect: Effect,
     /// The rule in the form of the config.
     pub rule: String,
-    /// Digest of the tool's definition, if the rule is about one: it covers no other.
+    /// Digest of the tool's definition, if the rule is about one: the rule covers only this definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }

@@ -1,8 +1,8 @@
 //! Rules about tools of MCP servers and of plugins that are not built in.
 //!
-//! A rule that allows is bound to the tool's definition, as grants are to a component: one that an answer to a question added
-//! to that of the question, and one of the config to that of the first call in the project. If the definition changes, calls
-//! are questions again.
+//! A rule that allows is bound to the tool's definition, as grants are to a component. A rule that an answer to a
+//! question added is bound to the definition in the question, and a rule of the config to the definition at the first
+//! call in the project. If the definition changes, calls are questions again.
 
 use super::permissions::{CallPermissions, Offer, deny};
 use super::stored::{Effect, StoredRule};
@@ -51,7 +51,7 @@ impl CallPermissions {
         }
     }
 
-    /// Returns the decision of a rule that denies or asks about a tool, whatever its arguments are.
+    /// Returns the decision of a rule that denies or asks about a tool with any arguments.
     pub(super) fn narrowed(&self, question: &Question<'_>) -> Option<Ruling> {
         // An unreadable file is reported by the decision on the arguments.
         match self.about_tool(&name(question), Some(&definition(question))).ok()? {
@@ -117,7 +117,7 @@ impl CallPermissions {
         }))
     }
 
-    /// Returns what the rules say about a tool with a definition; without one, any definition counts.
+    /// Looks a tool up in the rules. Without a `definition`, any definition counts.
     fn about_tool(&self, name: &ToolName, definition: Option<&str>) -> io::Result<Said> {
         let covers = |rule: &Rule| rule.covers_tool(name);
         let stored = self.stored().read()?;
@@ -170,7 +170,7 @@ impl CallPermissions {
     }
 }
 
-/// Returns the name by which rules are about a tool.
+/// Returns the name of a tool in rules.
 fn name(question: &Question<'_>) -> ToolName {
     let tool = question.tool.name.as_str();
     if &*question.tool.source.plugin != MCP {
@@ -251,7 +251,7 @@ mod tests {
         let permissions = permissions(home.path(), config);
         let ruling = |mode, tool: &ToolDefinition| with_question(tool, |question| permissions.ruling(mode, question));
         let smart = ApprovalMode::Smart;
-        // The first definition counts, and no other.
+        // Only the first definition counts.
         assert_eq!(ruling(smart, &tool("mcp", "docs__read", "1")), Ruling::Allow);
         assert_eq!(ruling(smart, &tool("mcp", "docs__read", "1")), Ruling::Allow);
         assert_eq!(ruling(smart, &tool("mcp", "docs__read", "2")), Ruling::Mode);
@@ -263,7 +263,7 @@ mod tests {
         for other in [tool("mcp", "docs_2__read", "1"), tool("other", "docs__read", "1"), tool("mcp", "count", "1")] {
             assert_ne!(ruling(ApprovalMode::Plan, &other), Ruling::Allow, "{}", other.name);
         }
-        // What is bound is no rule.
+        // A binding is not a rule.
         assert!(permissions.rules().unwrap().iter().all(|rule| !rule.source.to_string().ends_with("permissions.toml")));
         let changed = tool("mcp", "docs__read", "2");
         let reason = with_question(&changed, |question| permissions.explained(question)).unwrap();

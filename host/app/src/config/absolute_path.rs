@@ -1,4 +1,4 @@
-//! Absolute paths in the config, in which `~` is the home directory.
+//! Absolute paths in the config, where `~` is the home directory.
 
 use crate::files::paths;
 use serde::Deserialize;

@@ -4,7 +4,7 @@
 use crate::config::absolute_path::AbsolutePath;
 use serde::Deserialize;
 
-/// Grants of one command. What is not set has a default with which the usual tools work.
+/// Grants of one command. The usual tools work with the defaults of absent keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct CommandGrants {
@@ -14,6 +14,6 @@ pub struct CommandGrants {
     pub network: Option<bool>,
     /// Credentials and sockets that it may use; by default all credentials, and the sockets of GnuPG.
     pub readable: Option<Vec<AbsolutePath>>,
-    /// Directories that it may write to besides `/tmp`; by default those of the usual tools.
+    /// Directories that it may write to besides `/tmp`; by default the directories of the usual tools.
     pub writable: Option<Vec<AbsolutePath>>,
 }

@@ -80,7 +80,8 @@ pub(super) fn listed(names: &[String], secrets: &DefinedSecrets) -> Result<Vec<P
     Ok(listed)
 }
 
-/// Returns whether a variable can hold a placeholder: none that programs and this process use for something else.
+/// Returns whether a variable can hold a placeholder. Variables that programs or this process use for something else
+/// cannot.
 fn is_usable(variable: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let upper = variable.to_ascii_uppercase();

@@ -1,9 +1,9 @@
 //! Files and hosts that rules deny: `deny = ["read:DIRECTORY", "write:DIRECTORY", "net:HOST"]` of `[permissions]`.
 //!
-//! A rule that denies holds for plugins and programs as well as for the arguments of calls: what must not be read is excluded,
-//! what must not be written is read-only in the sandbox. In the workspace, a rule becomes patterns of the crate `exclusions`,
-//! so that a file counts under each of its names. Outside, rules with `*` bind only calls. The proxy of programs refuses hosts
-//! that rules deny; with the whole network, programs reach them.
+//! A rule that denies holds for plugins and programs as well as for the arguments of calls: files that must not be read
+//! are excluded, and files that must not be written are read-only in the sandbox. In the workspace, a rule becomes
+//! patterns of the crate `exclusions`, so that a file counts under each of its names. Outside, rules with `*` bind only
+//! calls. The proxy of programs refuses hosts that rules deny; with the whole network, programs reach them.
 
 use crate::approve::stored::StoredRules;
 use crate::config::permissions::PermissionSettings;
@@ -28,21 +28,21 @@ pub struct Denied {
     pub hidden: Vec<PathBuf>,
     /// Paths that are not written, whether they exist or not.
     pub read_only: Vec<PathBuf>,
-    /// Finds what is not written in the workspace.
+    /// Finds files of the workspace that must not be written.
     pub unwritten: Arc<Finder>,
     /// The reason why no program may start: a rule denies to read the workspace itself, or rules cannot be read.
     pub problem: Option<String>,
-    /// Hosts to which programs do not connect.
+    /// Hosts that programs do not connect to.
     pub hosts: Vec<HostRule>,
-    /// Patterns for what is not read in the workspace.
+    /// Patterns of files that are not read in the workspace.
     pub(super) patterns: Vec<Pattern>,
 }
 
 impl Denied {
-    /// Collects the rules that deny files: those of the user, of the trusted project, and the stored ones.
+    /// Collects the rules that deny files, from the user, the trusted project and the stored rules.
     ///
     /// # Errors
-    /// A rule cannot be enforced in the workspace. Those of a project are left out with a notice.
+    /// A rule cannot be enforced in the workspace. A project's rules of this kind are skipped with a notice.
     pub(super) fn new(
         paths: &Paths,
         workspace: &Path,
@@ -80,7 +80,7 @@ impl Denied {
         Ok(denied)
     }
 
-    /// Returns the patterns for what is not read in the workspace, in groups that are compiled together.
+    /// Returns the patterns of files that are not read in the workspace, in groups that are compiled together.
     pub(super) fn layers(&self) -> impl Iterator<Item = Vec<Pattern>> {
         self.patterns.chunks(PATTERNS).map(<[Pattern]>::to_vec)
     }
@@ -149,7 +149,7 @@ fn patterns(path: &Path, workspace: &Path) -> Result<Vec<String>, &'static str> 
     Ok(patterns.into_iter().collect())
 }
 
-/// Returns the positions in a pattern from which the rest of a text can match after this beginning of it.
+/// Returns the positions in a pattern where the rest of a text can match after this beginning of it.
 fn rests(pattern: &[u8], beginning: &[u8]) -> BTreeSet<usize> {
     let mut at = BTreeSet::from([0]);
     for byte in beginning {
@@ -167,7 +167,7 @@ fn rests(pattern: &[u8], beginning: &[u8]) -> BTreeSet<usize> {
     at
 }
 
-/// Escapes what has a meaning in `.gitignore`.
+/// Escapes characters that have a meaning in `.gitignore`.
 fn escaped(text: &str) -> String {
     let is_special = |c: char| "\\?[]{}!# ".contains(c);
     text.chars().flat_map(|c| is_special(c).then_some('\\').into_iter().chain([c])).collect()

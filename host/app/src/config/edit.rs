@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// Changes a file with this text, and returns what it has then.
+    /// Changes a file with this text, and returns its new content.
     fn config(text: &str, key: &str, value: Option<&str>) -> std::result::Result<String, String> {
         let home = TempDir::new().unwrap();
         let directory = home.path().to_path_buf();

@@ -1,7 +1,7 @@
 //! `exclude` and `exclude-defaults`: files that neither plugins nor programs read or change.
 //!
-//! The user's patterns come after the built-in ones and can except from them. Those of a trusted project are apart: they can
-//! only exclude more.
+//! The user's patterns come after the built-in ones and can except from them. A trusted project's patterns are
+//! separate: they can only exclude more.
 
 use crate::config::denied::Denied;
 use crate::config::file::File;
@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 /// The key.
 const KEY: &str = "exclude";
 
-/// A list of patterns, with the file and the text in which their lines are looked up.
+/// A list of patterns, with the file, and its text to look up their lines.
 pub(super) struct Listed<'a> {
     pub(super) patterns: &'a [String],
     pub(super) file: &'a Path,
@@ -33,10 +33,10 @@ impl Listed<'_> {
     }
 }
 
-/// Compiles the patterns of all layers, and those of rules that deny. Adds a notice if those of the project cannot be used.
+/// Compiles the patterns of all layers and of rules that deny. Adds a notice if the project's patterns cannot be used.
 ///
 /// # Errors
-/// A pattern of the user is none.
+/// A pattern of the user is invalid.
 pub(super) fn finder(
     workspace: &Path,
     user: &File,

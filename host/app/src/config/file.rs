@@ -59,7 +59,7 @@ pub(crate) struct File {
     pub verbose: Option<bool>,
     /// Print the text of the model while it arrives, like `--stream`.
     pub stream: Option<bool>,
-    /// Hours without a prompt after which the next one begins another session.
+    /// Hours without a prompt before the next one begins another session.
     pub new_session_after_hours: Option<f64>,
     pub trusted: Vec<PathBuf>,
     pub limits: FileLimits,
@@ -81,7 +81,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Returns the pause after which a prompt begins another session.
+    /// Returns the minimum pause before a prompt begins another session.
     ///
     /// # Errors
     /// It is not a number of hours.
@@ -102,7 +102,8 @@ pub struct FileMcp {
     /// PEM file of certificate authorities in addition to the platform's, for servers over HTTP and their logins. Absolute or
     /// relative to the config's directory.
     pub certificates: Option<PathBuf>,
-    /// Proxy for all requests to servers over HTTP and their logins, instead of those of the environment; empty for none.
+    /// Proxy for all requests to servers over HTTP and their logins, instead of the environment's proxies; an empty
+    /// value disables it.
     pub proxy: Option<String>,
 }
 
@@ -135,7 +136,7 @@ pub(crate) enum Cache {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct FileRetry {
-    /// Maximum number of retries; 0 for none.
+    /// Maximum number of retries; 0 disables retries.
     attempts: Option<u32>,
     initial_seconds: Option<f64>,
     max_seconds: Option<f64>,
@@ -187,7 +188,7 @@ pub struct FileCompaction {
 const BYTES_PER_TOKEN: &str = "PINION_BYTES_PER_TOKEN";
 
 impl FileCompaction {
-    /// Returns the counter of tokens: that of `variable`, an environment variable, or else of the section.
+    /// Returns the counter of tokens from `variable`, an environment variable, or else from the section.
     ///
     /// # Errors
     /// One of them is not a number from 1 to 32.
@@ -235,7 +236,7 @@ pub struct FileProvider {
     pub context_window: Option<u64>,
     /// Figures of its models, in the form of `models.toml`.
     pub models: Vec<toml::Table>,
-    /// Shell command that prints the key, run if no other place has one.
+    /// Shell command that prints the key, run if the other places have no key.
     pub key_command: Option<String>,
     /// Grants of that command in its sandbox.
     pub key_command_grants: CommandGrants,
@@ -246,7 +247,7 @@ pub struct FileProvider {
     /// PEM file of certificate authorities in addition to the platform's, absolute or relative to the config's
     /// directory.
     pub certificates: Option<PathBuf>,
-    /// Proxy for all requests to this provider, instead of those of the environment; empty for none.
+    /// Proxy for all requests to this provider, instead of the environment's proxies; an empty value disables it.
     pub proxy: Option<String>,
     /// Sent with every request, and treated as secrets.
     pub headers: BTreeMap<String, String>,
@@ -310,7 +311,7 @@ struct FileAgentKind {
     thinking: Option<ThinkingLevel>,
     tools: Option<Vec<String>>,
     model: Option<String>,
-    /// Several models instead of one, each of which makes an attempt.
+    /// Several models instead of one; each makes an attempt.
     #[serde(default)]
     models: Vec<String>,
     max_turns: Option<u32>,

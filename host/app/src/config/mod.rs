@@ -69,7 +69,7 @@ pub struct Config {
     pub fallback: Vec<String>,
     /// Thinking level of the model.
     pub thinking: ThinkingLevel,
-    /// Tokens for thinking, whatever the level.
+    /// Tokens for thinking, at any level.
     pub thinking_budget: Option<u64>,
     /// Tokens for thinking, by level.
     pub thinking_budgets: BTreeMap<ThinkingLevel, u64>,
@@ -93,7 +93,7 @@ pub struct Config {
     pub branches: FileBranches,
     /// Calls that need approval.
     pub approve: ApprovalMode,
-    /// The tools to offer, unless an option names them; all when none.
+    /// The tools to offer, unless an option names them; `None` for all.
     pub tools: Option<Vec<String>>,
     /// Tools that are not offered.
     pub exclude_tools: Vec<String>,
@@ -103,9 +103,9 @@ pub struct Config {
     pub keys: BTreeMap<String, Vec<String>>,
     /// Settings of the full-screen UI.
     pub tui: FileTui,
-    /// Whether `-p` prints the text of the model while it arrives; on a terminal if none.
+    /// Whether `-p` prints the text of the model while it arrives; `None` does so only on a terminal.
     pub stream: Option<bool>,
-    /// The pause after which a prompt begins another session; none if no pause does.
+    /// The minimum pause before a prompt begins another session; `None` if no pause does.
     pub new_session_after: Option<Duration>,
     /// Limits of a run.
     pub limits: RunLimits,
@@ -117,7 +117,7 @@ pub struct Config {
     pub plugins: BTreeMap<String, FilePlugin>,
     /// The defaults and the user's file, the only layers that grant anything.
     pub user_plugins: BTreeMap<String, FilePlugin>,
-    /// The file of a trusted project alone, reduced to what it may set.
+    /// The file of a trusted project alone, reduced to the settings that it may change.
     pub project_plugins: BTreeMap<String, FilePlugin>,
     /// The secrets in the user's file.
     pub secrets: DefinedSecrets,
@@ -131,7 +131,7 @@ pub struct Config {
     pub credentials: Vec<ProgramCredential>,
     /// The sandbox of programs.
     pub sandbox: SandboxSettings,
-    /// Snapshots of the workspace; none if they are off.
+    /// Snapshots of the workspace; `None` if they are off.
     pub undo: Option<UndoSettings>,
     /// Limits of the engine that runs plugins.
     pub engine_limits: Option<EngineLimits>,
@@ -156,7 +156,7 @@ impl Config {
         Self::over(users_over(defaults(options.is_conversation)?, paths)?, paths, workspace, options)
     }
 
-    /// Loads everything except the user's file, for commands that explain what is wrong with that.
+    /// Loads everything except the user's file, for commands that explain the problem with that file.
     pub fn without_users_file(paths: &Paths, workspace: &Path, options: &RunOptions) -> Result<Self> {
         Self::over(defaults(options.is_conversation)?, paths, workspace, options)
     }
@@ -232,7 +232,7 @@ impl Config {
 }
 
 impl Config {
-    /// Returns whether the user's config asks for more output. What is wrong with it is reported when it is loaded.
+    /// Returns whether the user's config asks for more output. Errors in the file are reported when it is loaded.
     pub fn is_verbose(paths: &Paths) -> bool {
         users(paths).and_then(|table| typed(&table)).is_ok_and(|file| file.verbose == Some(true))
     }
@@ -252,7 +252,7 @@ impl Config {
         plugin_secrets::defined(typed(&users(paths)?)?.secrets)
     }
 
-    /// Returns what a project's config would set if it were trusted, and what would be ignored.
+    /// Returns the settings that a project's config would change if it were trusted, and the ignored ones.
     pub fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
         Ok(restrict(text, &users(paths)?))
     }
@@ -308,7 +308,7 @@ fn invalid(name: &str, error: &toml::de::Error) -> Failure {
     }
 }
 
-/// Names of types in the parser's messages, and what people call them.
+/// Names of types in the parser's messages, with names for people.
 const TYPES: &[(&str, &str)] = &[
     ("expected f64", "expected a number"),
     ("expected u32", "expected a whole number"),
@@ -316,13 +316,13 @@ const TYPES: &[(&str, &str)] = &[
     ("expected usize", "expected a whole number"),
 ];
 
-/// Converts the merged layers, each of which is valid by itself.
+/// Converts the merged layers; each is valid by itself.
 fn typed(merged: &toml::Table) -> Result<File> {
     let file = toml::Value::Table(merged.clone()).try_into();
     file.map_err(|error| Failure::usage("invalid config").because(error))
 }
 
-/// Lists of which those of all layers add up.
+/// Lists whose entries in all layers add up.
 const ADDED: [&str; 4] = ["exclude-tools", "exclude", "ask", "deny"];
 
 fn merge(below: &mut toml::Table, above: toml::Table) {

@@ -20,9 +20,9 @@ pub struct FilePermissions {
 /// The rules of all layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PermissionSettings {
-    /// Those of the user.
+    /// The user's rules.
     pub user: FilePermissions,
-    /// Those of a trusted project, which can only narrow.
+    /// A trusted project's rules, which can only narrow.
     pub project: FilePermissions,
 }
 

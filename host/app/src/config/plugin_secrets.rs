@@ -23,7 +23,7 @@ pub struct FileSecret {
     hosts: Vec<String>,
     /// Header field of these requests.
     header: Option<String>,
-    /// Word before the value in that header; empty for none.
+    /// Word before the value in that header; empty if there is no word.
     scheme: Option<String>,
     /// User name, if the value is a password of `authorization: Basic`.
     user: Option<String>,
@@ -38,9 +38,9 @@ pub struct FileSecret {
 pub struct DefinedSecret {
     /// The place of the value.
     pub origin: SecretOrigin,
-    /// The HTTP requests that may carry it; none when it has no hosts.
+    /// The HTTP requests that may carry it; `None` if it has no hosts.
     pub requests: Option<SecretRequests>,
-    /// The variable of programs with the placeholder; none if the section names no variable.
+    /// The variable of programs with the placeholder; `None` if the section names no variable.
     pub placeholder: Option<String>,
 }
 

@@ -19,11 +19,11 @@ pub struct FileSandbox {
     credentials: Vec<String>,
     /// Directories that programs may write to besides the workspace.
     writable: Vec<AbsolutePath>,
-    /// Paths that programs do not see, besides those of credentials.
+    /// Paths that programs do not see, besides the paths of credentials.
     hidden: Vec<AbsolutePath>,
     /// Paths of credentials that programs see all the same.
     readable: Vec<AbsolutePath>,
-    /// Devices that programs may use, such as those of a GPU.
+    /// Devices that programs may use, such as a GPU.
     devices: Vec<Devices>,
     /// Processes of one program at a time.
     max_processes: Option<u64>,

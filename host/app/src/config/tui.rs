@@ -12,7 +12,8 @@ pub struct FileTui {
     pub notify_after_seconds: Option<u64>,
     /// Writes addresses as links that terminals open.
     pub links: Option<bool>,
-    /// Name of the theme: `auto`, `terminal`, `dark`, `light`, `plain`, or a file `themes/NAME.toml` beside the config.
+    /// Name of the theme: `auto`, `terminal`, `dark`, `light`, `plain`, or a file `themes/NAME.toml` next to the
+    /// config.
     pub theme: Option<String>,
     /// Parts of the status line, in order.
     pub status: Option<Vec<String>>,

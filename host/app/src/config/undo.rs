@@ -16,20 +16,20 @@ pub struct FileUndo {
     max_bytes: Option<u64>,
     /// Bytes of all snapshots of a project.
     keep_bytes: Option<u64>,
-    /// Age at which a snapshot is removed.
+    /// Age in days of snapshots that are removed.
     days: Option<u32>,
 }
 
 /// The settings in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoSettings {
-    /// Limits on what a snapshot holds.
+    /// Limits on the content of a snapshot.
     pub limits: Limits,
     pub(crate) retention: Retention,
 }
 
 impl FileUndo {
-    /// Returns the settings; none if snapshots are off.
+    /// Returns the settings; `None` if snapshots are off.
     pub(super) fn settings(&self) -> Option<UndoSettings> {
         let (limits, retention) = (Limits::default(), Retention::default());
         (self.enabled != Some(false)).then(|| UndoSettings {

@@ -1,4 +1,4 @@
-//! The paths of the user's files. No other module looks them up in the environment.
+//! The paths of the user's files. Only this module looks them up in the environment.
 
 use crate::failure::{Failure, Result};
 use pinion_sandbox::GitUser;
@@ -83,7 +83,7 @@ impl Paths {
         self.data.join("mcp-tasks")
     }
 
-    /// Directories of MCP servers, each of which sees its own as `/tmp`. Some servers keep their users' data there.
+    /// Directories of MCP servers. Each server sees its own as `/tmp`. Some servers keep their users' data there.
     pub fn mcp_directories(&self) -> PathBuf {
         self.data.join("mcp-servers")
     }

@@ -52,7 +52,7 @@ fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Reads a file of settings. Returns none if it does not exist, or if its directory is not one, as with
+/// Reads a file of settings. Returns `None` if it does not exist, or if its directory is not one, as with
 /// `HOME=/dev/null`.
 ///
 /// # Errors
@@ -160,7 +160,7 @@ pub fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Locks a file like [`lock`], or returns none at once if another process holds its lock.
+/// Locks a file like [`lock`], or returns `None` at once if another process holds its lock.
 ///
 /// # Errors
 /// The file cannot be opened or locked.

@@ -6,5 +6,5 @@ pub const CONFIG: &str = ".pinion/config.toml";
 pub const PROJECT_SYSTEM: &str = ".pinion/SYSTEM.md";
 /// Appended to the system prompt.
 pub const PROJECT_APPEND: &str = ".pinion/APPEND_SYSTEM.md";
-/// MCP servers of a project, in the order in which they win.
+/// MCP servers of a project, in order of precedence.
 pub const PROJECT_SERVERS: [&str; 2] = [".pinion/mcp.json", ".mcp.json"];

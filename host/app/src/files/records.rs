@@ -39,7 +39,7 @@ impl<R: Record> RecordFile<R> {
         &self.path
     }
 
-    /// Reads all records; a missing file has none.
+    /// Reads all records; a missing file counts as empty.
     ///
     /// # Errors
     /// The file is invalid, belongs to another user, or is accessible to others.
@@ -58,7 +58,7 @@ impl<R: Record> RecordFile<R> {
         parse(&text)
     }
 
-    /// Changes the records under the lock and returns what `change` returns. Writes only if something changed.
+    /// Changes the records under the lock and returns the result of `change`. Writes only if something changed.
     ///
     /// # Errors
     /// See [`RecordFile::read`]. If the file cannot be written, it stays as it was.

@@ -29,7 +29,7 @@ pub enum Refusal {
     /// The path leads out of the repository.
     #[error("it leads out of the repository")]
     Outside,
-    /// The path contains a link where none is followed.
+    /// The path contains a link that must not be followed.
     #[error("it is a link, or behind one")]
     Link,
     /// A link to a file that is not Markdown.
@@ -77,7 +77,7 @@ pub enum Links {
 pub struct Text {
     /// The content, up to the limit.
     pub bytes: Vec<u8>,
-    /// The file is longer than what was read.
+    /// The file is longer than the text that was read.
     pub is_cut: bool,
 }
 
@@ -113,7 +113,7 @@ impl Repository {
         self.handle.try_clone()?.into_std_file().metadata()
     }
 
-    /// Reads a file of at most `most` bytes; returns none if it does not exist.
+    /// Reads a file of at most `most` bytes; returns `None` if it does not exist.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -124,7 +124,7 @@ impl Repository {
         }
     }
 
-    /// Reads the first `most` bytes of a file; returns none if it does not exist.
+    /// Reads the first `most` bytes of a file; returns `None` if it does not exist.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -133,7 +133,7 @@ impl Repository {
         start_of(file, most).map(Some)
     }
 
-    /// Opens a regular file without blocking; returns none if it does not exist, or is a link to nothing.
+    /// Opens a regular file without blocking; returns `None` if it does not exist, or is a link to nothing.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -159,7 +159,7 @@ impl Repository {
         is_vouched_for(&directory, owners) || file.metadata().is_ok_and(|file| is_known_owner(&file, owners))
     }
 
-    /// Opens a directory beneath the root without following links; returns none if it does not exist.
+    /// Opens a directory beneath the root without following links; returns `None` if it does not exist.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -201,7 +201,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Creates a file under the first unused name of `names` in one step, and returns that name, or none if all are
+    /// Creates a file under the first unused name of `names` in one step, and returns that name, or `None` if all are
     /// taken. Creates the directory if it is missing; it must not be reached through a link.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Repository {
 
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        // cap-std reports an escape as an error of its own, without an OS error code.
+        // cap-std reports an escape as a special error, without an OS error code.
         let is_escape = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
         if is_escape { Self::Outside } else { Self::Io(error) }
     }
@@ -346,7 +346,7 @@ pub fn start_of(file: File, most: u64) -> Result<Text, Refusal> {
     Ok(Text { bytes, is_cut })
 }
 
-/// Turns the error of a missing file into none.
+/// Turns the error of a missing file into `None`.
 fn found<T>(result: io::Result<T>) -> Result<Option<T>, Refusal> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -396,7 +396,7 @@ fn flags(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn flags(_options: &mut OpenOptions) {}
 
-/// A file with a random name beside its destination, removed on drop unless it was moved there.
+/// A file with a random name next to its destination, removed on drop unless it was moved there.
 struct Temporary<'a> {
     directory: &'a Dir,
     name: String,

@@ -1,4 +1,4 @@
-//! The place of secrets that Pinion stores: the operating system's keyring, or a private file where none takes them.
+//! The place of secrets that Pinion stores: the operating system's keyring, or a private file if no keyring takes them.
 
 use pinion_providers::{KeyError, PlatformKeyring};
 use secrecy::SecretString;
@@ -73,7 +73,7 @@ pub async fn store<F: FileEntry>(
 /// Gives a keyring limited time to answer.
 ///
 /// # Errors
-/// The keyring failed, or the time is over, after which its program is killed.
+/// The keyring failed, or the time is over. Then its program is killed.
 pub async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, KeyError>>) -> Result<T, KeyError> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", limit.as_secs()));
     timeout(limit, answer).await.unwrap_or_else(|_| Err(KeyError::Keyring { source: late() }))

@@ -59,7 +59,7 @@ impl Output {
         // Temporary files of programs belong to this process, although their session may continue in another.
         let _ = fs::remove_dir_all(used.path.join(TEMPORARY));
         let _ = fs::remove_file(certificates_in(&used.path));
-        // A later process removes what is left.
+        // A later process removes the rest.
         let _ = match used.is_temporary {
             true => fs::remove_dir_all(&used.path),
             false => fs::remove_dir(&used.path),
@@ -141,8 +141,8 @@ struct Entry {
     bytes: u64,
 }
 
-/// Removes what programs of killed processes left in their `/tmp`, old entries, and then the oldest ones until at most
-/// `max_bytes` are left. Entries in use stay.
+/// Removes files that programs of killed processes left in their `/tmp`, old entries, and then the oldest ones until at
+/// most `max_bytes` are left. Entries in use stay.
 fn sweep(root: &Path, now: SystemTime, max_bytes: u64) -> io::Result<()> {
     let mut entries = entries(root)?;
     for entry in &entries {

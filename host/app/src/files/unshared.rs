@@ -1,14 +1,15 @@
 //! Files of directories that only the user and root can change.
 //!
-//! Above a project, such as in `/tmp`, others may have prepared files for whoever works below. As with the private keys of
-//! SSH and with git's `safe.directory`, a file counts only if it and its directory belong to the user or root, and nobody
-//! else may write to either. Both are checked on open handles. A link counts if it leads to a file beside it.
+//! Above a project, such as in `/tmp`, others may have prepared files for users who work below. As with the private
+//! keys of SSH and with git's `safe.directory`, a file counts only if it and its directory belong to the user or root,
+//! and other users may write to neither. Both are checked on open handles. A link counts if it leads to a file in the
+//! same directory.
 
 use crate::files::repository::{Links, Refusal, Repository, Text, start_of};
 use std::fs::Metadata;
 use std::path::Path;
 
-/// Reads the first `most` bytes of a file; returns none if it does not exist, or its directory cannot be opened.
+/// Reads the first `most` bytes of a file; returns `None` if it does not exist, or its directory cannot be opened.
 ///
 /// # Errors
 /// See [`Refusal`].

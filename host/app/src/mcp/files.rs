@@ -1,7 +1,8 @@
-//! The files of MCP servers: the user's `mcp.json`, and those of a trusted project.
+//! The files of MCP servers: the user's `mcp.json`, and the files of a trusted project.
 //!
-//! The user's servers win: a project cannot replace one by its name. Variables in the user's file are those of the
-//! environment. A project's files get only variables that the user names under `[mcp]`, and a few that contain no secret.
+//! The user's servers win: a project cannot replace one by its name. Variables in the user's file come from the
+//! environment. A project's files get only variables that the user names under `[mcp]`, and a few that contain no
+//! secret.
 
 use crate::base::Base;
 use crate::files::project::PROJECT_SERVERS;
@@ -77,7 +78,7 @@ pub fn file_of(base: &Base, scope: Scope) -> PathBuf {
     }
 }
 
-/// Returns the file in which a server stands, for changes.
+/// Returns the file that contains a server, for changes.
 pub fn file_with(base: &Base, source: &ConfigSource) -> PathBuf {
     match source.scope {
         Scope::User => source.path.clone(),

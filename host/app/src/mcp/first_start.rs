@@ -1,6 +1,6 @@
 //! Installations that a server's start did not finish.
 //!
-//! `npx` installs a package into its cache and takes what is there for complete the next time, even if it was killed in
+//! `npx` installs a package into its cache and assumes the next time that it is complete, even if it was killed in
 //! between. A start therefore leaves a mark until the server has said something; where a mark is left, the installation
 //! is removed first.
 
@@ -24,7 +24,7 @@ pub(super) struct FirstStart {
 }
 
 impl FirstStart {
-    /// Marks the beginning of a start, and removes what an unfinished one has installed. Returns none if another process
+    /// Marks the beginning of a start, and removes the packages of an unfinished one. Returns `None` if another process
     /// starts the same server, or the mark cannot be written.
     pub(super) fn begin(directory: &Path, temporary: &Path) -> Option<Self> {
         let mut options = OpenOptions::new();

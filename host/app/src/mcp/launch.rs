@@ -1,7 +1,7 @@
 //! Starting the programs of MCP servers, in the sandbox unless the user turned it off.
 //!
-//! A server gets the usual environment of programs plus the variables of its entry, a directory of its own as `/tmp`, in
-//! which package managers also keep what they download, and a network only if its entry says so.
+//! A server gets the usual environment of programs plus the variables of its entry, and a network only if its entry
+//! says so. It has a separate directory as `/tmp`, where package managers also keep their downloads.
 
 use crate::approve::audit::Audit;
 use crate::base::Base;
@@ -80,7 +80,7 @@ impl ServerLauncher {
             for (variable, below) in CACHES {
                 all.insert((*variable).to_owned(), temporary.join(below).to_string_lossy().into_owned());
             }
-            // A server without a network runs from what an earlier start has downloaded.
+            // A server without a network runs from the downloads of an earlier start.
             all.insert("npm_config_prefer_offline".to_owned(), "true".to_owned());
             all.insert("npm_config_update_notifier".to_owned(), "false".to_owned());
         }
@@ -89,8 +89,8 @@ impl ServerLauncher {
         all.into_iter().collect()
     }
 
-    /// Returns the directory of a server, in which its `/tmp` is. It belongs to the data and not to the cache, which may be
-    /// deleted: servers keep data of their users there, such as a memory or a database.
+    /// Returns the directory of a server, which contains its `/tmp`. It belongs to the data and not to the cache, which
+    /// may be deleted: servers keep data of their users there, such as a memory or a database.
     fn directory(&self, server: &ServerConfig) -> PathBuf {
         let identity = server.identity();
         self.directories.join(identity.get(..32).unwrap_or_default())

@@ -68,7 +68,7 @@ impl LazyServers {
         self.lock().as_ref().map(|known| known.config.clone())
     }
 
-    /// Reads the files again if the user's one changed since. Returns none otherwise.
+    /// Reads the files again if the user's one changed since. Returns `None` otherwise.
     pub(super) fn reload(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Option<Arc<McpConfig>> {
         let now = state(path);
         let mut known = self.lock();

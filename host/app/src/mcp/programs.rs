@@ -32,7 +32,7 @@ fn is_database(path: &Path) -> bool {
     read.is_ok() && begin == DATABASE
 }
 
-/// Returns a word in which what nobody knows stands for each variable.
+/// Returns a word with the mark of unknown text in place of each variable.
 fn without_variables(word: &str) -> Vec<u8> {
     let mut parts = word.split("${");
     let mut text = parts.next().unwrap_or_default().as_bytes().to_vec();

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_REQUEST: usize = 1 << 20;
 /// Messages of a request.
 const MAX_MESSAGES: usize = 200;
-/// Output limit in tokens, whatever a server asks for.
+/// Output limit in tokens, even if a server asks for more.
 const MAX_TOKENS: u64 = 16_384;
 
 /// The calls to servers that are running.
@@ -175,7 +175,7 @@ mod tests {
     use pinion_agent::services::{CallServices, CompletionError};
     use std::time::Duration;
 
-    /// Repeats what it is asked.
+    /// Answers with the question.
     struct Repeating;
 
     impl CallServices for Repeating {

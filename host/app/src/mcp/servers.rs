@@ -81,7 +81,8 @@ impl Base {
         })
     }
 
-    /// Returns the proxies and certificate authorities for servers over HTTP: those of providers, unless `[mcp]` has others.
+    /// Returns the proxies and certificate authorities for servers over HTTP: the providers' ones, unless `[mcp]` has
+    /// others.
     fn mcp_http(&self) -> HttpSettings {
         let FileMcp { certificates, proxy, .. } = &self.config.mcp;
         let proxies = proxies_or(proxy.as_deref(), "[mcp] proxy");
@@ -97,7 +98,7 @@ impl Base {
         !self.mcp_config().servers.is_empty()
     }
 
-    /// Returns the servers for the plugin runtime. There may be none so far.
+    /// Returns the servers for the plugin runtime. The list may be empty so far.
     pub fn mcp_adapter(&self) -> Arc<dyn McpServers> {
         Arc::new(Adapter { servers: self.mcp_servers().clone(), calls: self.mcp.user.calls.clone() })
     }

@@ -1,4 +1,4 @@
-//! The tokens of MCP servers: in the keyring, to which a private file beside `auth.toml` points, or in that file.
+//! The tokens of MCP servers: in the keyring, with a pointer in a private file next to `auth.toml`, or in that file.
 
 use crate::files::private::{check, create_directory, lock, open_file, random_name, replace, try_lock};
 use crate::files::secret_place::{self, Entry, FileEntry, Place, within};
@@ -33,13 +33,13 @@ pub(crate) struct TokenFile {
     /// Tokens that were read or written, which are redacted in all output.
     redacted: Secrets,
     screen: Arc<dyn Screen>,
-    /// Tokens of the keyring with the pointers to them, by their keys. Each version of tokens has a pointer of its own.
+    /// Tokens of the keyring with the pointers to them, by their keys. Each version of tokens has a different pointer.
     known: Mutex<HashMap<String, (String, SecretString)>>,
     /// The keyring failed, and gets no more tokens from this process.
     is_keyring_broken: AtomicBool,
 }
 
-/// Returns the account in the keyring to which a text points; none for tokens.
+/// Returns the account in the keyring that a text points to; `None` if the text is tokens.
 fn account_in(text: &str) -> Option<&str> {
     text.strip_prefix(POINTER)?.split('#').next()
 }
@@ -79,14 +79,14 @@ impl TokenFile {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the account in the keyring for a new value. Other directories of settings have accounts of their own.
+    /// Returns the account in the keyring for a new value. Each directory of settings has separate accounts.
     fn account(&self, key: &str) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.path.as_os_str().as_encoded_bytes()).update(b"\0").update(key.as_bytes());
         format!("mcp:{}", &hasher.finalize().to_hex()[..32])
     }
 
-    /// Returns the tokens to which a text of the file points. Asks the keyring once for each version of them.
+    /// Returns the tokens that a text of the file points to. Asks the keyring once for each version of them.
     async fn pointed_to(&self, key: &str, pointer: String, account: &str) -> StoredToken {
         if let Some((_, value)) = self.known().get(key).filter(|(known, _)| *known == pointer) {
             return StoredToken::Value(value.clone());

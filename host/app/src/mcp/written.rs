@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 /// Names of the workspace in files that editors and other agents share.
 pub(super) const WORKSPACE: &[&str] = &["workspaceFolder", "PWD", "CLAUDE_PROJECT_DIR"];
 
-/// Parses a file without expanding anything: every variable stands for itself, so that the user sees what is written.
+/// Parses a file without expanding anything: every variable stands for itself, so that the user sees the text as it is.
 pub(super) fn unexpanded(text: &str, source: &ConfigSource) -> ServerFile {
     ServerFile::parse(text, source, &|name| Lookup::Value(format!("${{{name}}}")))
 }
 
 /// Describes the servers in a project's files for the question whether to trust them, without expanding anything: a program
-/// with its arguments and variables, or an address with what it gets.
+/// with its arguments and variables, or an address with the data that it gets.
 pub fn describe(texts: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, text) in texts {
@@ -55,7 +55,7 @@ pub fn programs_in(text: &str, path: &str, workspace: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns a text as one line with nothing hidden and nothing cut, so that no command has an end that nobody sees.
+/// Returns a text as one line with nothing hidden and nothing cut, so that every command is visible to its end.
 fn whole(text: &str) -> String {
     exposed(text).replace('\n', "⏎")
 }

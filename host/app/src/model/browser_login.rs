@@ -20,7 +20,7 @@ pub struct WaitingLogin {
     login: BrowserLogin,
     redirect: Redirect,
     provider: &'static str,
-    /// The page on which the user logs in.
+    /// The page where the user logs in.
     pub page: Url,
 }
 
@@ -36,7 +36,7 @@ impl WaitingLogin {
             Failure::usage(format!("`{}` has no login for programs", info.name))
                 .hint(format!("create a key on its website, and store it with `pinion login {}`", info.name))
         })?;
-        // The path is the secret by which the redirect is known, because the vendor returns no state.
+        // The path is the secret that identifies the redirect, because the vendor returns no state.
         let path = format!("/callback/{}", random_name().map_err(failed)?);
         let redirect = Redirect::bind(None, &path).await;
         let redirect = redirect.map_err(|error| Failure::failed("cannot listen for the login").because(error))?;

@@ -5,7 +5,8 @@ use pinion_providers::{ProxySettings, ProxyUrl};
 use secrecy::SecretString;
 use std::path::PathBuf;
 
-/// Returns the proxy that a key of the config names, which is empty for none, or the proxies of the environment.
+/// Returns the proxy that a key of the config names, or else the proxies of the environment. An empty value disables
+/// the proxy.
 pub fn proxies_or(said: Option<&str>, key: &str) -> ProxySettings {
     match said {
         None => proxies(),
@@ -40,7 +41,7 @@ pub(super) fn certificate_notices() -> Vec<String> {
     ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().filter_map(missing).collect()
 }
 
-/// Returns the file in which `gcloud auth application-default login` stores credentials.
+/// Returns the file where `gcloud auth application-default login` stores credentials.
 pub(super) fn gcloud_credentials() -> Option<PathBuf> {
     let directory = std::env::var_os("CLOUDSDK_CONFIG").map(PathBuf::from);
     let directory = directory.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config/gcloud")))?;

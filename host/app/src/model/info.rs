@@ -33,7 +33,7 @@ impl SessionInfo {
         let _ = self.agent.set(Arc::downgrade(agent));
     }
 
-    /// Sets the slash commands that this form of conversation offers besides those of plugins.
+    /// Sets the slash commands that this form of conversation offers besides the commands of plugins.
     pub fn offer(&self, commands: Vec<HostCommand>) {
         // Set once, when a conversation begins.
         let _ = self.commands.set(commands);
@@ -57,7 +57,7 @@ impl SessionInfo {
             Message::Assistant(reply) => Some(reply.model.as_str()),
             _ => None,
         });
-        // Vendors report names of their own, and replies of fallbacks have the names here.
+        // Vendors report different names, and replies of fallbacks have the names here.
         let fallback = self.fallbacks.iter().find(|label| Some(label.as_str()) == last);
         fallback.cloned().unwrap_or_else(|| self.model())
     }

@@ -9,12 +9,12 @@ use pinion_providers::ProviderInfo;
 pub enum Lacking {
     /// No provider has a key, and no model is named.
     Any,
-    /// The provider of the model that is named has none.
+    /// The provider of the named model has no key.
     Of(&'static ProviderInfo),
 }
 
 impl Base {
-    /// Returns the key that [`Base::chosen`] would miss; `None` if it misses none, or fails for another reason.
+    /// Returns the key that [`Base::chosen`] would miss; `None` if it has a key, or fails for another reason.
     pub async fn lacking_key(&self, options: &RunOptions) -> Option<Lacking> {
         if self.exchanges.is_scripted() || self.exchanges.playback().is_some() {
             return None;

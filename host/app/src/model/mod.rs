@@ -1,4 +1,4 @@
-//! Models and providers: which one a run uses, with which key, at which address, at which prices.
+//! Models and providers: the choice for a run, with its key, address and prices.
 
 pub mod browser_login;
 mod environment;

@@ -52,7 +52,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// A model whose replies are those of a script.
+    /// A model that replies from a script.
     pub fn scripted(script: Script, model: &str) -> Self {
         Self {
             label: format!("replay/{model}"),
@@ -146,7 +146,7 @@ impl Base {
         found.next().map(|(first, _)| *first).ok_or_else(no_model)
     }
 
-    /// Returns the base URL of a provider: `flag`, or that of the config or of the vendor's own variables.
+    /// Returns the base URL of a provider: `flag`, or else from the config, or else from the vendor's own variables.
     pub(super) fn base_url_of(&self, info: &ProviderInfo, flag: Option<String>) -> Option<String> {
         let said = self.config.providers.get(info.name).and_then(|said| said.base_url.clone());
         flag.or(said).or_else(|| info.base_url_from(hardening::variable))
@@ -197,8 +197,8 @@ impl Base {
         ))
     }
 
-    /// Returns `--base-url` if it applies to this provider: to that of the model named with it, and to those with the
-    /// same key, which the user has set for that address.
+    /// Returns `--base-url` if it applies to this provider. It applies to the provider of the model named with it, and
+    /// to providers with the same key, which the user has set for that address.
     pub(super) fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
         let url = self.base_url.clone()?;
         let registry = &self.config.registry;
@@ -331,8 +331,8 @@ impl Base {
         true
     }
 
-    /// Begins a login to a provider with a browser, at its configured address; `None` if it has none. `verifier` is a secret of this
-    /// login.
+    /// Begins a login to a provider with a browser, at its configured address; `None` if the provider has no such
+    /// login. `verifier` is a secret of this login.
     ///
     /// # Errors
     /// The configuration of the provider is invalid.

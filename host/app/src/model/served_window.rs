@@ -1,4 +1,4 @@
-//! The context windows that servers tell, for models of which the config says none.
+//! The context windows that servers report, for models without one in the config.
 //!
 //! A conversation asks its server once, in the background, and keeps the answer in the cache for the start of the next one.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Bytes of a kept answer.
 const MAX_ANSWER: u64 = 32;
-/// Age at which an answer that was not given again is removed.
+/// Maximum age of an answer that was not given again.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// An answer that was kept.
@@ -53,7 +53,7 @@ impl Base {
                 Err(error @ ProviderError::Network { .. }) => {
                     return tracing::debug!(%error, "the server was not asked for the context window");
                 }
-                // It has no list of models, or none in a known form.
+                // It has no list of models, or a list in an unknown form.
                 Err(_) => None,
             };
             if let Err(error) = keep(&paths, &window.key(), answer) {

@@ -1,4 +1,4 @@
-//! Keys that Pinion stores for the user: in the operating system's keyring, or in `auth.toml` beside the config.
+//! Keys that Pinion stores for the user: in the operating system's keyring, or in `auth.toml` next to the config.
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -124,8 +124,8 @@ impl Base {
     }
 }
 
-/// Returns the text of a valid `auth.toml` with another key of a provider, or without one; `None` if that is what it has.
-/// The rest stays as it is, unless the file has an unusual form, of which only the keys remain.
+/// Returns the text of a valid `auth.toml` with another key of a provider, or without one; `None` if this changes
+/// nothing. The rest stays as it is; of a file in an unusual form, only the keys remain.
 fn with_key(text: &str, provider: &str, key: Option<&str>) -> Option<String> {
     let before: Table = toml::from_str(text).unwrap_or_default();
     let table = |key: &str| Value::Table(Table::from_iter([("key".to_owned(), Value::String(key.to_owned()))]));

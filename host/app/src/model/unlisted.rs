@@ -7,11 +7,11 @@ use pinion_providers::{ModelTable, OllamaModels, ProviderContext, ProviderInfo, 
 
 impl Base {
     /// Finds the provider and the model that a user means. If the name belongs to no provider, asks the Ollama server at
-    /// the configured address, at that of `OLLAMA_HOST` or at the usual one, whether it has the model. A name that is known costs no
-    /// request.
+    /// the configured address, the address in `OLLAMA_HOST` or the usual one, whether it has the model. A known name
+    /// costs no request.
     ///
     /// # Errors
-    /// Those of [`pinion_providers::Registry::resolve`]. For an unknown model, the failure says what the server answered.
+    /// See [`pinion_providers::Registry::resolve`]. For an unknown model, the failure contains the server's answer.
     pub async fn resolve(
         &self,
         provider_name: Option<&str>,
@@ -22,7 +22,7 @@ impl Base {
             Ok(resolved) => return Ok(resolved),
             Err(error) => error,
         };
-        // A base URL on the command line is that of a provider, which must be named. A replay reaches no server.
+        // A base URL on the command line belongs to a provider, which must be named. A replay reaches no server.
         let may_ask = self.base_url.is_none() && self.exchanges.playback().is_none();
         let is_unknown = matches!(error, RegistryError::UnknownModel { .. });
         let failure = Failure::from(error);

@@ -51,8 +51,8 @@ impl Text {
         text
     }
 
-    /// Neutralizes and bounds an untrusted text of several lines. All lines but the first are indented, so that none
-    /// can be mistaken for a line of the host.
+    /// Neutralizes and bounds an untrusted text of several lines. All lines but the first are indented, so that they
+    /// cannot be mistaken for lines of the host.
     pub fn block(text: impl Display) -> Self {
         let (lines, characters) = MAX_BLOCK;
         Self(bounded(&text.to_string(), lines, characters).replace('\n', "\n  "))

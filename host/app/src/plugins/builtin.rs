@@ -28,8 +28,8 @@ macro_rules! component {
     };
 }
 
-/// All built-in plugins, in the order in which the model sees their tools. A static, because each use of a constant may embed a
-/// copy of the components.
+/// All built-in plugins, in the order of their tools for the model. A static, because each use of a constant may embed
+/// a copy of the components.
 pub static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::new("fs", component!("fs"), FS),
     BuiltIn::new("shell", component!("shell"), SHELL),
@@ -55,7 +55,7 @@ impl BuiltIn {
         }
     }
 
-    /// Returns the source from which the runtime loads it.
+    /// Returns the source that the runtime loads it from.
     pub fn source(&self) -> Source {
         Source::BuiltIn { name: self.name, bytes: self.bytes, description: self.description }
     }

@@ -1,7 +1,6 @@
 //! `grants.toml`: grants that are bound to plugin files.
 //!
-//! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and what it asked for and
-//! declared at that time.
+//! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and its ceiling.
 
 use crate::files::records::{Record, RecordFile};
 use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
@@ -22,7 +21,7 @@ pub struct Pin {
     pub digest: String,
     /// True if the grants of `[plugins.NAME.grants]` in the user's config apply to it.
     pub config: bool,
-    /// Grants in addition to those of the config.
+    /// Grants in addition to the config's grants.
     #[serde(default)]
     pub grants: GrantTable,
     /// Its requests and declarations at the time of the grants.

@@ -1,7 +1,7 @@
 //! The grants of each component: from the config for built-in plugins, from the config and `grants.toml` for files.
 //!
 //! Default grants exist only for built-in plugins, whose names no file may claim. A file never has grants by its name
-//! alone. Those of `[plugins.NAME.grants]` are bound to the first file of that name that the user installed or named;
+//! alone. Grants of `[plugins.NAME.grants]` are bound to the first file of that name that the user installed or named;
 //! `pinion plugin grant` binds others. A bound grant applies to this path and digest. While a process runs, the binding
 //! follows the file from one generation to the next; between two processes it does not. The plugins of a project have
 //! only the grants that the user gave them with `pinion plugin grant`.
@@ -107,7 +107,8 @@ struct View {
     pins: io::Result<Arc<Pins>>,
 }
 
-/// Returns the user's section for files of this name. A project's plugin has none, because the section may contain secrets.
+/// Returns the user's section for files of this name. A project's plugin has no section, because the section may
+/// contain secrets.
 fn section<'a>(plugins: &'a UserPlugins, name: &str, origin: FileOrigin) -> Option<&'a FilePlugin> {
     plugins.get(name).filter(|_| origin != FileOrigin::Project)
 }
@@ -116,7 +117,7 @@ fn section<'a>(plugins: &'a UserPlugins, name: &str, origin: FileOrigin) -> Opti
 enum Standing {
     /// This pin contains its grants.
     Pinned(Box<Pin>),
-    /// Nothing is bound to the file, and the config's grants for its name are bound to no other.
+    /// Nothing is bound to the file, and the config's grants for its name are not bound to another file.
     Free,
     /// No grants are meant for it.
     Stranger,
@@ -150,7 +151,7 @@ impl Policy {
         plugins
     }
 
-    /// Reads the files on which decisions depend, if they have changed.
+    /// Reads the files that decisions depend on, if they have changed.
     fn view(&self) -> View {
         View { plugins: self.user_plugins(), pins: self.pins() }
     }
@@ -160,7 +161,7 @@ impl Policy {
         let granted = view.plugins.get(name).map(|plugin| self.base.grants(&plugin.grants));
         let plugin = self.base.config.plugins.get(name);
         let mut grants = granted.unwrap_or_default();
-        // The model may read what a program wrote, wherever `bash` had to put it.
+        // The model may read the output of a program, wherever `bash` had to put it.
         let output = self.base.output.directory();
         if name == "fs" && !grants.files.is_empty() && output.is_dir() {
             grants.files.insert(output.to_owned(), Access::Read);

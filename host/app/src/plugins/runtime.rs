@@ -26,7 +26,7 @@ impl Base {
         self.runtime_with(engine, Policy::new(self, Binding::Bind, None), info, on_notice)
     }
 
-    /// Creates a runtime for inspection, which binds no grants to what it loads.
+    /// Creates a runtime for inspection, which binds no grants to loaded files.
     pub fn showing(&self) -> Result<Runtime> {
         let (policy, screen) = (Policy::new(self, Binding::LookOnly, None), self.screen.clone());
         self.runtime_with(self.begin_engine(), policy, Arc::new(NoInfo), move |notice| {

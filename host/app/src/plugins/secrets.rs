@@ -130,7 +130,7 @@ impl PluginSecrets {
 }
 
 impl State {
-    /// Takes new definitions. Those that did not change keep what their command printed.
+    /// Takes new definitions. Unchanged ones keep the output of their command.
     fn replace(&mut self, defined: DefinedSecrets, sandbox: &KeyCommandSandbox) {
         let old = std::mem::take(&mut self.entries);
         let entry = |(name, secret): (String, DefinedSecret)| {

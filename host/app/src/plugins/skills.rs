@@ -26,7 +26,7 @@ use std::time::UNIX_EPOCH;
 
 /// File that makes a directory a skill.
 const SKILL_MD: &str = "SKILL.md";
-/// Directories of skills that all agents share, and those of one that many have.
+/// Directories of skills that all agents share, and of one agent that many people use.
 const SHARED: [&str; 2] = [".agents/skills", ".claude/skills"];
 /// Directory of skills of a project for this program.
 const PROJECTS: &str = ".pinion/skills";
@@ -42,7 +42,8 @@ const MAX_SKILLS: usize = 256;
 const MAX_ABOVE: usize = 16;
 /// Maximum directories between one of skills and a skill.
 const MAX_DEPTH: usize = 3;
-/// Maximum entries of all directories of skills together. Each may be a directory to watch, of which the system has few.
+/// Maximum entries of all directories of skills together. Each may be a directory to watch, and the system can watch
+/// only few.
 const MAX_ENTRIES: usize = 2_000;
 
 /// The skills and prompts that there are.
@@ -62,7 +63,7 @@ struct Skill {
     is_users: bool,
     /// Distinguishes the states of its `SKILL.md`.
     stamp: String,
-    /// The reason why it is not used; mostly none.
+    /// The reason why it is not used; usually `None`.
     problem: Option<&'static str>,
 }
 
@@ -115,7 +116,7 @@ impl Base {
         skills
     }
 
-    /// Returns the directories in which prompts may be.
+    /// Returns the directories that may contain prompts.
     fn prompt_directories(&self) -> Vec<PathBuf> {
         let mut directories = vec![self.users_prompts()];
         if self.config.project.is_trusted() {
@@ -129,7 +130,7 @@ impl Base {
         self.paths.config.join("prompts")
     }
 
-    /// Returns the directories in which skills may be, and whether they are the user's own.
+    /// Returns the directories that may contain skills, and whether they are the user's own.
     fn skill_directories(&self) -> Vec<(PathBuf, bool)> {
         let home = paths::home();
         let mut directories: Vec<_> = self.users_skills().into_iter().map(|directory| (directory, true)).collect();
@@ -152,8 +153,8 @@ impl Base {
 }
 
 impl Skills {
-    /// Adds the skills in a directory, and in those below it. Those of a repository lie beneath its `root`; the user's own have
-    /// none.
+    /// Adds the skills in a directory, and in the directories below it. A repository's skills lie beneath its `root`;
+    /// the user's own skills have no root.
     fn add_all(&mut self, directory: &Path, root: Option<&Path>, depth: usize) {
         self.watched.push(directory.to_owned());
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -185,7 +186,7 @@ impl Skills {
                 Ok(_) if !file.canonicalize().is_ok_and(|file| is_inside(&file)) => self.add_problem(path),
                 Ok(metadata) if metadata.is_file() => self.add(real, root.is_none(), is_link, &metadata),
                 _ if depth > 0 && !is_link => self.add_all(&path, root, depth - 1),
-                // Each directory that a link of the user leads to needs a grant of its own.
+                // Each directory that a link of the user leads to needs a separate grant.
                 _ if depth > 0 && root.is_some() => self.add_all(&real, root, depth - 1),
                 _ => {}
             }
@@ -234,7 +235,7 @@ impl Skills {
         json!({ "skills": skills, "prompts": self.prompts.iter().map(prompt).collect::<Vec<_>>() })
     }
 
-    /// Returns what the plugin may read.
+    /// Returns the directories that the plugin may read.
     pub fn grants(&self) -> &BTreeMap<PathBuf, Access> {
         &self.grants
     }

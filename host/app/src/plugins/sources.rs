@@ -16,7 +16,7 @@ pub enum Purpose {
 }
 
 impl Base {
-    /// Returns the plugins that a run loads, in the order in which they win name collisions. Disabled files are among
+    /// Returns the plugins that a run loads, in their order of precedence in name collisions. Disabled files are among
     /// them, because only the runtime reads the names in their manifests.
     pub fn sources(&self, options: &RunOptions, purpose: Purpose) -> Vec<Source> {
         let built_in = self.built_in(options, purpose);
@@ -51,7 +51,7 @@ impl Base {
     }
 
     /// Returns whether the user or a trusted project disabled the plugin of this name, or of one that looks like it. A
-    /// project cannot enable what the user disabled.
+    /// project cannot enable a plugin that the user disabled.
     pub fn is_disabled(&self, name: &str) -> bool {
         let layers = [&self.config.user_plugins, &self.config.plugins];
         let mut sections = layers.into_iter().flatten();

@@ -1,9 +1,10 @@
-//! Compiling plugins after a run or a conversation, in a process of its own.
+//! Compiling plugins after a run or a conversation, in a separate process.
 //!
-//! A run ends with its answer. A plugin that takes longer to compile than a run takes would be compiled from the beginning by
-//! each of them, and never be ready. So what a run or a conversation leaves is compiled by this program without a terminal, as `pinion plugin
-//! list` would: under the policy, the trust and the limits of every load. At most one such process works for a cache, and
-//! one that finds another at work ends at once. It ends with the last plugin, when a limit is reached, or by a signal.
+//! A run ends with its answer. If a plugin takes longer to compile than a run takes, each run would compile it from the
+//! beginning, and it would never be ready. So this program compiles the plugins that a run or a conversation leaves,
+//! without a terminal, as `pinion plugin list` would: under the policy, the trust and the limits of every load. At most
+//! one such process works for a cache, and one that finds another at work ends at once. It ends with the last plugin,
+//! when a limit is reached, or by a signal.
 
 use crate::files::paths::Paths;
 use crate::process::own_command::{COMPILE_PLUGINS, own_command};
@@ -22,7 +23,7 @@ pub fn compile_plugins(workspace: &Path) -> Option<u32> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Ctrl-C is meant for what runs on the terminal.
+    // Ctrl-C is meant for programs on the terminal.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let started =
@@ -45,7 +46,7 @@ pub fn turn() -> Option<File> {
     file.try_lock().is_ok().then_some(file)
 }
 
-/// The command line of the process: it loads what a run would load, and prints it to nobody.
+/// The command line of the process: it loads the plugins of a run, and its output is discarded.
 pub fn command_line() -> Vec<OsString> {
     ["pinion", "plugin", "list"].map(OsString::from).into()
 }

@@ -1,7 +1,7 @@
 //! The sandbox of the programs that plugins start.
 //!
-//! A policy is made for every program, because protected paths come and go. What the machine offers is checked once, before
-//! the first program; a machine without a sandbox runs no program unless the user says so.
+//! A policy is made for every program, because protected paths come and go. The abilities of the machine are checked
+//! once, before the first program; a machine without a sandbox runs no program unless the user says so.
 
 use crate::approve::audit::Audit;
 use crate::base::Base;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Excluded files that are kept from programs, each of which is a mount, and bytes of their paths with those around them.
+/// Excluded files that are kept from programs (each is a mount), and bytes of their paths with the paths around them.
 const MAX_EXCLUDED: usize = 1000;
 const MAX_EXCLUDED_BYTES: usize = 200_000;
 /// Excluded files of a directory that may have more of them where there are too many.
@@ -60,16 +60,17 @@ pub struct SandboxedPrograms {
     others: Arc<OtherRepositories>,
     /// Files that rules deny.
     denied: Denied,
-    /// MCP servers, whose programs no other program changes.
+    /// MCP servers; programs cannot change the servers' programs.
     servers: Arc<LazyServers>,
-    /// Directory for what programs create at protected paths. It is never emptied, because it may have been the user.
+    /// Directory for files that programs create at protected paths. It is never emptied, because it may have been the
+    /// user.
     removed: PathBuf,
     network: Arc<ProgramNetwork>,
     audit: Arc<Audit>,
     checked: OnceLock<Result<Support, String>>,
 }
 
-/// The policy of a program, and what it was made of.
+/// The policy of a program, and the paths that it was made from.
 pub struct Planned {
     /// The policy of the sandbox.
     pub policy: Policy,
@@ -80,7 +81,7 @@ pub struct Planned {
 }
 
 impl Base {
-    /// Returns the confinement of programs; none if the user turned it off.
+    /// Returns the confinement of programs; `None` if the user turned it off.
     pub fn confinement(&self) -> Option<Arc<dyn Confinement>> {
         let programs = self.sandbox()?;
         // The first look takes longest. Each program looks again, and waits for this one if it has to.
@@ -89,7 +90,7 @@ impl Base {
         Some(Arc::new(programs))
     }
 
-    /// Returns why allowed hosts cannot be reached on this machine; none if they can, or if there is no sandbox.
+    /// Returns why allowed hosts cannot be reached on this machine; `None` if they can, or if there is no sandbox.
     pub fn hosts_are_out_of_reach(&self) -> Option<String> {
         let programs = self.sandbox()?;
         programs.hosts_are_out_of_reach(&programs.policy_of_paths(self.output.directory()))
@@ -108,7 +109,7 @@ impl Base {
         }
     }
 
-    /// Returns the sandbox of the config; none if it is off.
+    /// Returns the sandbox of the config; `None` if it is off.
     pub fn sandbox(&self) -> Option<SandboxedPrograms> {
         let settings = self.config.sandbox.clone();
         let enforcement = match settings.mode {
@@ -167,7 +168,7 @@ impl SandboxedPrograms {
         Ok(Planned { policy, protected, found })
     }
 
-    /// Returns the protected paths in what a policy lets a program write.
+    /// Returns the protected paths in the directories that a policy lets a program write.
     fn protected(&self, policy: &Policy, found: &Found, unwritten: &Found) -> Protected {
         let others: Vec<PathBuf> = policy.writable.iter().filter(|root| **root != self.workspace).cloned().collect();
         let mut repositories = repositories(found, &self.workspace);
@@ -183,7 +184,7 @@ impl SandboxedPrograms {
         protected
     }
 
-    /// Returns the policy without what depends on the content of writable directories.
+    /// Returns the policy without the parts that depend on the content of writable directories.
     fn policy_of_paths(&self, scratch: &Path) -> Policy {
         let own = without_links(self.own.iter().cloned());
         let mut writable = without_links(self.settings.writable.iter().cloned());
@@ -214,7 +215,7 @@ impl SandboxedPrograms {
         }
     }
 
-    /// Takes what rules deny out of a policy.
+    /// Applies the rules that deny files to a policy.
     fn deny(&self, policy: &mut Policy) {
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
         let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
@@ -235,7 +236,7 @@ impl SandboxedPrograms {
         checked.as_ref().map_err(Clone::clone)
     }
 
-    /// Checks that a program would be confined to the workspace and to what the network allows.
+    /// Checks that a program would be confined to the workspace and to the allowed network.
     ///
     /// # Errors
     /// A layer is missing.
@@ -254,7 +255,7 @@ impl SandboxedPrograms {
         }
     }
 
-    /// Returns why allowed hosts cannot be reached on this machine; none if they can.
+    /// Returns why allowed hosts cannot be reached on this machine; `None` if they can.
     ///
     /// Landlock alone could open the port of a proxy, but at every address.
     fn hosts_are_out_of_reach(&self, policy: &Policy) -> Option<String> {
@@ -374,7 +375,7 @@ pub struct Prepared {
     pub command: std::process::Command,
     /// The policy of the sandbox.
     pub policy: Policy,
-    /// The protection of what it could create.
+    /// The protection against files that it could create.
     pub running: Running,
     /// Files that are excluded from it.
     pub found: Arc<Found>,
@@ -423,7 +424,7 @@ impl Confinement for SandboxedPrograms {
 }
 
 impl SandboxedPrograms {
-    /// Protects what a program could create while it runs. `by` names it in the log.
+    /// Protects the paths where a program could create files while it runs. `by` names it in the log.
     pub fn running(&self, protected: &Protected, found: &Arc<Found>, by: &str) -> Running {
         let looks = Looks { workspace: self.exclusions.clone(), others: self.others.clone(), before: found.clone() };
         Running::begin(protected, &self.removed, Some(looks), by, &self.audit)

@@ -43,7 +43,7 @@ impl ProgramCredentials {
         Self { listed, source, proxy: OnceLock::new(), certificates: Mutex::default() }
     }
 
-    /// Returns the credentials for the proxy of a program; none if there are none.
+    /// Returns the credentials for the proxy of a program; `None` if the list is empty.
     ///
     /// # Errors
     /// No certificate authority can be created.
@@ -132,7 +132,7 @@ impl ProgramCredential {
     }
 }
 
-/// Returns the certificates of the system and those of the user's variables as PEM. Nothing else of these files is in it.
+/// Returns the certificates of the system and of the user's variables as PEM, and nothing else of these files.
 fn trusted() -> String {
     let mut all: BTreeSet<Vec<u8>> = load_native_certs().certs.iter().map(|one| one.to_vec()).collect();
     for file in CERTIFICATE_VARIABLES.iter().filter_map(|name| hardening::variable(name)) {

@@ -2,9 +2,9 @@
 //!
 //! Programs that the agent starts run as the same user and could inspect this process. It is therefore not dumpable:
 //! its memory and environment cannot be read through `/proc`, and it leaves no core dump. As `root` could still do so,
-//! this process and everything that it starts give up the necessary capability. What `/proc/PID/environ` shows, which
-//! root can open with other capabilities too, is overwritten; the environment moves to other memory, without the keys
-//! of providers.
+//! this process and everything that it starts give up the necessary capability. Root can open `/proc/PID/environ` with
+//! other capabilities too, so its content is overwritten; the environment moves to other memory, without the keys of
+//! providers.
 //!
 //! On systems other than Linux, only the keys are removed from the environment.
 
@@ -28,8 +28,8 @@ pub fn start() {
     allow_own_access();
 }
 
-/// Sets the name of the process in lists, by which `pkill` finds it. Must be called before [`start`], which makes the
-/// file inaccessible.
+/// Sets the name of the process in lists, which `pkill` uses. Must be called before [`start`], which makes the file
+/// inaccessible.
 pub fn rename(name: &str) {
     if cfg!(target_os = "linux") {
         // The name is a convenience.
@@ -162,7 +162,7 @@ impl Shown {
 
     fn overwrite(self) {
         for (value, length) in self.0 {
-            // SAFETY: the bytes belong to a string of the initial environment, to which nothing refers any more: each
+            // SAFETY: the bytes belong to a string of the initial environment that nothing refers to any more: each
             // variable was set to a copy or removed.
             unsafe { std::ptr::write_bytes(value, 0, length) };
         }
@@ -205,7 +205,8 @@ fn raise_descriptor_limit() {
 #[cfg(not(unix))]
 fn raise_descriptor_limit() {}
 
-/// Removes the owner's permissions from a umask such as 777, under which this program could not use its own directories.
+/// Removes the owner's permissions from a umask such as 777, because this program could not use its own directories
+/// otherwise.
 #[cfg(unix)]
 fn allow_own_access() {
     use rustix::fs::Mode;

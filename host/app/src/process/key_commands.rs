@@ -49,7 +49,7 @@ struct On {
     own: Vec<PathBuf>,
     /// The directories of Pinion, which no command changes.
     unwritten: Vec<PathBuf>,
-    /// Directory for what commands create at protected paths.
+    /// Directory for files that commands create at protected paths.
     removed: PathBuf,
     audit: Arc<Audit>,
     checked: OnceLock<Result<Support, String>>,
@@ -66,7 +66,7 @@ impl KeyCommandSandbox {
         };
         // Without the path of this program, every command is refused.
         let (helper, arguments) = helper().unwrap_or_default();
-        // A script that prints a key may lie beside the config.
+        // A script that prints a key may lie next to the config.
         let data = Some(paths.data.clone()).filter(|data| !paths.config.starts_with(data));
         let own = [paths.cache.clone(), paths.sessions(), paths.auth_file(), paths.mcp_tokens_file()];
         let on = On {
@@ -145,7 +145,7 @@ impl On {
             }
             None => (Vec::new(), agents(home.as_deref())),
         };
-        // A tool reads and writes its own state, whatever else is closed.
+        // A tool reads and writes its own state even if other paths are closed.
         let hidden = secret.into_iter().chain(self.own.iter().cloned()).chain(self.settings.hidden.iter().cloned());
         let policy = Policy {
             writable,
@@ -219,7 +219,7 @@ impl KeyCommandLauncher for Sandboxed {
     }
 }
 
-/// A command whose starts are logged. Its text is not, because it may contain a secret that nobody knows as one.
+/// A command whose starts are logged. Its text is not, because it may contain a secret that redaction does not know.
 struct Logged {
     launcher: Arc<dyn KeyCommandLauncher>,
     sandbox: KeyCommandSandbox,
@@ -250,7 +250,7 @@ impl KeyCommandLauncher for Logged {
     }
 }
 
-/// Moves away what a command created at protected paths, once it has ended.
+/// Moves away files that a command created at protected paths, once it has ended.
 struct Ended(Option<Running>);
 
 impl Drop for Ended {

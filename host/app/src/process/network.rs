@@ -105,7 +105,7 @@ impl ProgramNetwork {
         &self.credentials
     }
 
-    /// Returns what programs reach now.
+    /// Returns the hosts that programs reach now.
     pub fn reach(&self) -> Reach {
         self.state().reach
     }
@@ -115,7 +115,7 @@ impl ProgramNetwork {
         self.state().rules.clone()
     }
 
-    /// Returns the reach in a few words; none if it is nothing.
+    /// Returns the reach in a few words; `None` if it is nothing.
     pub fn summary(&self) -> Option<String> {
         let state = self.state();
         match state.reach {
@@ -231,7 +231,7 @@ fn wait(refused: &Mutex<Vec<HostRule>>, rule: HostRule) {
     }
 }
 
-/// Returns the rule that allows what was refused, if the user can allow it.
+/// Returns the rule that allows a refused connection, if the user can allow it.
 fn remedy(denial: &Denial) -> Option<String> {
     match denial {
         Denial::Host { host, port } if USUAL_PORTS.contains(port) => Some(host.clone()),
@@ -263,7 +263,7 @@ impl ProgramProxy {
         self.settle();
         let seen = self.attempts.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let reasons = seen.refused.iter().map(|reason| format!("sandbox: {reason}"));
-        // A reason may end with a hint in a line of its own.
+        // A reason may end with a hint in a separate line.
         let mut lines: Vec<String> =
             reasons.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         if seen.more_refused {
@@ -308,7 +308,7 @@ struct Seen {
 
 impl Observer for Attempts {
     fn denied(&self, denial: &Denial) {
-        // Nobody is asked about private addresses, to which names of others may lead.
+        // The user is not asked about private addresses, because other people's names may lead there.
         if let (Denial::Host { .. }, Some(rule)) = (denial, remedy(denial)) {
             rule.parse().into_iter().for_each(|rule| wait(&self.refused, rule));
         }
@@ -346,8 +346,8 @@ impl Observer for Attempts {
     }
 }
 
-/// Returns the environment of a program with the variables that lead to its proxy. `ssh` is a command for git that does, if it
-/// has no other.
+/// Returns the environment of a program with the variables that lead to its proxy. `ssh` is a command for git that uses
+/// the proxy; it is added if the environment names no such command.
 pub fn with_proxy(environment: &[(String, String)], ssh: Option<String>) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let added: Vec<(&str, &str)> = PROXY_VARIABLES

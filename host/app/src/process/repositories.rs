@@ -1,4 +1,4 @@
-//! Repositories in the directories in which a program may write: before it starts, and once it has ended.
+//! Repositories in the directories that a program may write to: before it starts, and once it has ended.
 
 use pinion_exclusions::{Finder, Found};
 use pinion_sandbox::{OpenedDirectories, directory_of_setting, nearby};
@@ -27,7 +27,7 @@ impl OtherRepositories {
             .collect()
     }
 
-    /// Looks at a directory; none if it has too many entries, now or before.
+    /// Looks at a directory; `None` if it has too many entries, now or before.
     fn look(&self, root: &Path) -> Option<Arc<Found>> {
         let finder = {
             let mut finders = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! The protection around programs that run, and notes about it, so that what a program creates at a protected path is moved away
-//! even if this process is killed before the program has ended.
+//! The protection around programs that run, and notes about it, so that files that a program creates at a protected
+//! path are moved away even if this process is killed before the program has ended.
 //!
 //! A note is a file that its process holds locked, and touches from time to time. If the process is killed, its guard kills
-//! the programs and takes care of the notes. If the guard is killed, too, the next start does, and leaves alone what is later
-//! than the last touch.
+//! the programs and takes care of the notes. If the guard is killed, too, the next start does this work, and skips
+//! files that are later than the last touch.
 
 use crate::approve::audit::Audit;
 use crate::files::private::{create_directory, open_regular, read_settings, replace};
@@ -27,12 +27,12 @@ const REPORT: &str = "report-";
 const MAX_NOTES: usize = 1000;
 /// Bytes of a note.
 const MAX_BYTES: u64 = 64 << 20;
-/// Time between two touches of a note, and the time by which a program may have outlived the last one.
+/// Time between two touches of a note, and the longest time that a program may have outlived the last one.
 const TOUCH: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_secs(10);
 /// Time that a killed host gets to give up its locks.
 const UNLOCKING: Duration = Duration::from_secs(2);
-/// Entries of a directory in which the program of a killed host could write.
+/// Entries of a directory that the program of a killed host could write to.
 const MAX_ENTRIES: usize = 2_000_000;
 
 /// The protection around a program that runs.
@@ -48,8 +48,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Remembers the protected paths before a program starts. `removed` is the directory to which their content is moved, and
-    /// `by` names the program in the log.
+    /// Remembers the protected paths before a program starts. `removed` is the directory that their content is moved
+    /// to, and `by` names the program in the log.
     pub fn begin(protected: &Protected, removed: &Path, looks: Option<Looks>, by: &str, audit: &Arc<Audit>) -> Self {
         let protection = Protection::before(protected);
         let note = Note::write(&protection, &notes(removed));
@@ -60,7 +60,7 @@ impl Running {
         Self { protection, note: note.ok(), removed: removed.to_owned(), looks, by, audit }
     }
 
-    /// Moves away what a program created, once it has ended. Returns a report.
+    /// Moves away files that a program created, once it has ended. Returns a report.
     pub fn revert(self) -> Vec<String> {
         let roots = self.protection.roots();
         let present = match &self.looks {
@@ -128,7 +128,7 @@ impl Note {
         create_directory(directory)?;
         let (new, path) = (directory.join(format!("{NEW}{name}")), directory.join(name));
         let mut file = open_regular(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
-        // Before it gets the name by which others find it.
+        // Before it gets the name that other processes look for.
         file.try_lock()?;
         file.write_all(&serde_json::to_vec(protection)?)?;
         fs::rename(&new, &path)?;
@@ -163,7 +163,7 @@ fn notes(removed: &Path) -> PathBuf {
     removed.join("running")
 }
 
-/// Moves away what programs created whose host was killed. Logs and returns a report, with those of guards.
+/// Moves away files of programs whose host was killed. Logs and returns a report, with the reports of guards.
 pub fn revert_killed(removed: &Path, audit: &Audit) -> Vec<String> {
     let mut lines = reverted_killed(removed);
     for entry in fs::read_dir(notes(removed)).into_iter().flatten().flatten().take(MAX_NOTES) {
@@ -186,7 +186,7 @@ pub fn revert_for_host(host: &str, removed: &Path) {
     });
     if !lines.is_empty() {
         let path = notes(removed).join(format!("{REPORT}{}", std::process::id()));
-        // The user finds what was moved in any case.
+        // The user finds the moved files in any case.
         let _ = replace(&path, lines.join("\n").as_bytes());
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use pinion_sandbox::{GitUser, Surroundings};
 
-    /// A directory in which programs work, and one for what is moved away.
+    /// A directory that programs work in, and one for files that are moved away.
     fn world() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
@@ -250,7 +250,7 @@ mod tests {
         Arc::new(Audit::new(removed.with_extension("jsonl"), Default::default()))
     }
 
-    /// Returns what the log has about protected paths.
+    /// Returns the entries of the log about protected paths.
     fn logged(removed: &Path) -> Vec<(String, String)> {
         let mut entries = Vec::new();
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();

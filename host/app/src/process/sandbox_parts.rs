@@ -6,7 +6,7 @@ use pinion_sandbox::{Limits, helper_beside};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Returns the command of the helper: the small program beside this one, or else this one itself.
+/// Returns the command of the helper: the small program next to this one, or else this one itself.
 pub fn helper() -> Option<(PathBuf, Vec<OsString>)> {
     let (own, arguments) = own_command(RUN_IN_SANDBOX)?;
     Some(match helper_beside(&own) {

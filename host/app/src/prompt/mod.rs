@@ -38,7 +38,7 @@ pub struct Instructions {
 }
 
 impl Instructions {
-    /// Reads the user's files. Those of the project were read when its trust was checked.
+    /// Reads the user's files. The project's files were read when its trust was checked.
     pub fn read(options: &RunOptions, paths: &Paths, project: &Project) -> Self {
         let users = |name| context::users_file(paths, name).unwrap_or_default();
         let projects = |path| project.text(path).map(str::to_owned);

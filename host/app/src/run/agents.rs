@@ -1,4 +1,4 @@
-//! Models that the config names beside that of the conversation: for sub-agents, branches, judges and summaries.
+//! Models that the config names besides the conversation's model: for sub-agents, branches, judges and summaries.
 
 use crate::base::Base;
 use crate::config::file::FileBranches;
@@ -11,7 +11,7 @@ use pinion_agent::{Agent, AgentError, Authority, LoopConfig, Message, Outcome};
 use pinion_orchestration::Branch;
 use std::sync::Arc;
 
-/// The branches on which each prompt runs.
+/// The branches that each prompt runs on.
 pub(crate) struct Branches {
     models: Vec<FoundModel>,
     judge: Option<FoundModel>,
@@ -20,7 +20,7 @@ pub(crate) struct Branches {
 }
 
 impl Branches {
-    /// Resolves the section `[branches]`. Returns none if it asks for fewer than two branches.
+    /// Resolves the section `[branches]`. Returns `None` if it asks for fewer than two branches.
     ///
     /// # Errors
     /// It asks for too many branches, or a model is not available.

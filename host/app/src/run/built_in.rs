@@ -12,13 +12,13 @@ use pinion_plugin_runtime::Runtime;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
-/// Address space in which several plugins can be called at once.
+/// Address space that suffices to call several plugins at once.
 const ADDRESS_SPACE_OF_PLUGINS: u64 = 32 << 30;
 
 /// The built-in plugins that a run needs.
 ///
 /// A plugin that the cache describes loads its code when it is called first, so it may be lost while a run works. Then
-/// the run ends before its next turn: to continue without tools is not what the user asked for.
+/// the run ends before its next turn: the user did not ask for a run without tools.
 pub(crate) struct BuiltIns {
     names: Vec<&'static str>,
     runtime: Arc<Runtime>,
@@ -27,7 +27,7 @@ pub(crate) struct BuiltIns {
 }
 
 impl BuiltIns {
-    /// Returns the plugins that a run with these options needs: none if it has no tools.
+    /// Returns the plugins that a run with these options needs: an empty list if it has no tools.
     pub(crate) fn of(base: &Base, options: &RunOptions, purpose: Purpose, runtime: &Arc<Runtime>) -> Self {
         let names = base.built_in(options, purpose).filter(|_| !options.no_tools).map(|plugin| plugin.name).collect();
         Self { names, runtime: runtime.clone(), lost: OnceLock::new() }

@@ -1,5 +1,5 @@
-//! Plugins that the user lets check calls or prompts. A run does not start without one of them: what it would have denied
-//! would be allowed.
+//! Plugins that the user lets check calls or prompts. A run does not start if one of them is missing: calls and prompts
+//! that it denies would be allowed.
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -11,12 +11,12 @@ use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Runtime, Source,
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The points at which a hook that fails denies.
+/// The points where a failing hook denies.
 const CHECKS: [HookPoint; 2] = [HookPoint::BeforeToolCall, HookPoint::BeforePrompt];
 
 /// A plugin that is meant to check calls or prompts.
 struct Check {
-    /// The name to which the hooks were granted, or that of the file.
+    /// The name that the hooks were granted to, or the name of the file.
     name: String,
     points: BTreeSet<HookPoint>,
     /// Grants were bound to its file.
@@ -51,8 +51,8 @@ impl Base {
         Ok(())
     }
 
-    /// Returns the check that a file is meant to be; none if the user granted it no hook that checks, or disabled it. Without
-    /// `pins`, which cannot be read, any file of the user may be one.
+    /// Returns the check that a file is meant to be; `None` if the user granted it no hook that checks, or disabled it.
+    /// Without `pins`, which cannot be read, any file of the user may be one.
     fn check_in(
         &self,
         path: &Path,
@@ -89,7 +89,7 @@ fn checks(plugin: &PluginInfo) -> impl Iterator<Item = (HookPoint, Option<&'stat
     plugin.hooks.iter().map(|hook| (hook.point, hook.not_called)).filter(|(point, _)| CHECKS.contains(point))
 }
 
-/// Returns the reason why a check is not in force; none if it is.
+/// Returns the reason why a check is not in force; `None` if it is.
 fn missing(
     check: &Check,
     path: &Path,

@@ -1,8 +1,8 @@
 //! Questions about hosts that programs were refused.
 //!
-//! A program that was refused a host has failed by the time that anybody knows. So the model makes the same call again, and the
-//! question about this call names the hosts: a yes allows them for the session, before the call runs. The user is asked about
-//! each host once. Without a user, a hint in the result has to do.
+//! A program that was refused a host has failed before the refusal is known. So the model makes the same call again,
+//! and the question about this call names the hosts: a yes allows them for the session, before the call runs. The user
+//! is asked about each host once. Without a user, a hint in the result has to do.
 
 use crate::approve::audit::Audit;
 use crate::process::network::ProgramNetwork;
@@ -43,7 +43,8 @@ impl NetQuestion {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the question before a call, if programs of the same call were refused hosts about which nobody was asked.
+    /// Returns the question before a call, if programs of the same call were refused hosts that the user was not asked
+    /// about.
     fn question(&self, call: &ToolCall) -> Option<String> {
         let mut state = self.state();
         let hosts = state.hosts_of(call)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Describes what happened to a plugin, in one line.
+/// Describes an event of a plugin, in one line.
 pub fn describe(notice: &Notice) -> Text {
     let (plugin, source) = (&notice.plugin, &notice.source);
     match &notice.event {
@@ -60,7 +60,8 @@ pub fn describe_problem(notice: &Notice) -> Option<Text> {
 #[derive(Default)]
 pub struct Notices {
     waiting: Mutex<Vec<Text>>,
-    /// Plugins that are gone or were reloaded since the last look: they no longer stand behind what the UI shows of them.
+    /// Plugins that are gone or were reloaded since the last look: they no longer stand behind the content that the UI
+    /// shows of them.
     ended: Mutex<Vec<String>>,
     /// Wakes the current owner of the terminal: the editor, the renderer or the full-screen UI.
     pub arrived: Notify,

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 /// Beginning of the ids of sessions that are not saved.
 const UNKEPT: &str = "unkept-";
-/// Age from which the values of such a session belong to a process that was killed.
+/// Age of values of such a session that must belong to a killed process.
 const MAX_UNKEPT_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A session that is open for a run.
@@ -36,9 +36,9 @@ pub struct OpenSession {
     pub runs: RunNumbers,
     /// Id of the last run; empty for a new session.
     pub last_run: Arc<str>,
-    /// Notices about the state in which the session was found.
+    /// Notices about the state of the session when it was opened.
     pub notices: Vec<String>,
-    /// Removes what plugins stored for a session that is not saved.
+    /// Removes values that plugins stored for a session that is not saved.
     _unkept_values: Option<UnkeptValues>,
 }
 
@@ -139,7 +139,7 @@ impl OpenSession {
     }
 }
 
-/// Returns the file of the session to continue; none if the options begin another.
+/// Returns the file of the session to continue; `None` if the options begin another.
 ///
 /// # Errors
 /// There is no such session.
@@ -170,7 +170,7 @@ impl UnkeptValues {
         // Unique, because an id that comes again would bring the values of an earlier process.
         let session = format!("{UNKEPT}{}-{:x}", std::process::id(), now.as_nanos()).into();
         let storage = base.plugin_storage();
-        // What a killed process left.
+        // The values of killed processes.
         if let Err(error) = storage.remove_old_sessions(UNKEPT, MAX_UNKEPT_AGE) {
             tracing::debug!(%error, "values of sessions that were not saved are still there");
         }
@@ -193,8 +193,8 @@ pub fn fork(base: &Base, source: &Path, at: Option<EntryId>) -> Result<PathBuf> 
     with_values(base, directory.fork(source, at, &base.workspace).map_err(Failure::from)?)
 }
 
-/// Returns a session to continue in this workspace, which is a copy of one that belongs to another, and the directory of that:
-/// a session keeps its workspace, to which its checkpoints and grants belong.
+/// Returns a session to continue in this workspace. If the session belongs to another workspace, returns a copy, and
+/// that workspace: a session keeps its workspace, because its checkpoints and grants belong there.
 ///
 /// # Errors
 /// There is no such session, or the copy cannot be written.

@@ -111,7 +111,8 @@ impl Ready {
         std::mem::forget((self.agent.clone(), self.runtime.clone()));
     }
 
-    /// Lets a process of its own compile the plugins that are not ready when a run or a conversation ends. Returns a notice about them.
+    /// Lets a separate process compile the plugins that are not ready when a run or a conversation ends. Returns a
+    /// notice about them.
     pub fn compile_later(&self, base: &Base) -> Option<String> {
         let plugins = self.runtime.being_loaded();
         base.compiled_code().filter(|_| !plugins.is_empty())?;
@@ -217,7 +218,7 @@ impl Base {
         let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
         wanted.settled().await;
         if self.has_mcp_servers() || self.has_skills() || self.has_apis() {
-            // What servers offer comes from a cache. Without it, the first request would name other tools.
+            // The offers of servers come from a cache. Without it, the first request would name other tools.
             let _ = tokio::time::timeout(OFFERS, runtime.offers_settled()).await;
         }
         // Most runs read a file first. The code is ready when the model has answered.
@@ -240,7 +241,7 @@ impl Base {
     }
 
     /// Takes over changes of `mcp.json`, like [`Base::reload_mcp`], and of skills. With the first server or skill, loads the
-    /// plugin for it and waits for what it offers, as a start does.
+    /// plugin for it and waits for its offer, as a start does.
     pub async fn refresh_offers(&self, options: &RunOptions, runtime: &Runtime) -> Option<String> {
         let changed = self.reload_mcp();
         let is_missing = |plugin: &&BuiltIn| !runtime.has_plugin(plugin.name);
@@ -330,7 +331,7 @@ impl Base {
             session_id: Some(parts.session.id.to_string()),
             ..RequestOptions::default()
         };
-        // What the user says during one call belongs together.
+        // Messages of the user during one call belong together.
         config.inbox.steering = Arc::new(MessageQueue::new(QueueMode::All));
         config.policy.limits = self.config.limits.clone();
         config.policy.compaction = self.config.compaction.clone();
@@ -371,7 +372,7 @@ impl Base {
         })
     }
 
-    /// Returns the names of tools that the options select, or else the config; none if they select all.
+    /// Returns the names of tools that the options select, or else the config; `None` if they select all.
     pub fn selected_tools(&self, options: &RunOptions) -> Option<impl Fn(&str) -> bool + Clone + Send + Sync + use<>> {
         let (only, excluded) = match (&options.tools, options.no_tools) {
             (_, true) => (Some(Vec::new()), Vec::new()),

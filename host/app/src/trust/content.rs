@@ -1,5 +1,5 @@
-//! The content of a project: every file in `.pinion`, and the files beside it that decide what runs, with those that MCP servers
-//! run.
+//! The content of a project: every file in `.pinion`, the files next to it that name programs to run, and the files
+//! that MCP servers run.
 //!
 //! It is read within limits and without following links. The digest of each file is kept, and the text of the config.
 
@@ -26,7 +26,7 @@ pub(super) const TEXTS: [&str; 5] = [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND, PRO
 pub(super) const PLUGINS: &str = ".pinion/plugins/";
 /// Written by this program and the user's agents, and only read as text.
 const NOT_TRUSTED: &str = ".pinion/plans";
-/// Files beside the directory that decide what runs.
+/// Files next to the directory that name programs to run.
 const BESIDE: [&str; 1] = [".mcp.json"];
 
 const MAX_TEXT_BYTES: u64 = 64 * 1024;
@@ -95,8 +95,8 @@ impl Content {
         self.files.keys().map(String::as_str).filter(is_plugin)
     }
 
-    /// Describes everything that trust puts into effect: each file with the lines that `about` adds, such as what a plugin
-    /// asks for, then the files that are never used.
+    /// Describes everything that trust puts into effect: each file with the lines that `about` adds, such as the
+    /// requests of a plugin, then the files that are never used.
     pub fn describe(&self, about: impl Fn(&str, &str) -> Vec<String>) -> String {
         let mut text = String::new();
         for (path, item) in &self.files {
@@ -111,7 +111,7 @@ impl Content {
         text
     }
 
-    /// Returns what a plugin file says about itself, without running it, if it still has this digest.
+    /// Returns the description in a plugin file, without running it, if it still has this digest.
     ///
     /// # Errors
     /// It cannot be read, or is no plugin.

@@ -1,14 +1,14 @@
 //! Trust of users in the content of projects.
 //!
-//! A project may bring a config and plugins of its own in `.pinion`. They have no effect until the user trusts the
-//! directory, with `pinion trust add` or an entry of `trusted` in the user's config. Trust is in content: `trust.toml`
-//! in the data directory records the digest of every file that could take effect. If anything differs from the record,
-//! none of it has an effect until the user trusts the new content. Only the restrictions of the trusted config still hold: its
-//! exclusions, and rules that deny or ask. An entry of `trusted` is bound to the content at its first use.
+//! A project may bring a config and plugins in `.pinion`. They have no effect until the user trusts the directory, with
+//! `pinion trust add` or an entry of `trusted` in the user's config. Trust is in content: `trust.toml` in the data
+//! directory records the digest of every file that could take effect. If anything differs from the record, all of it
+//! stays without effect until the user trusts the new content. Only the restrictions of the trusted config still hold:
+//! its exclusions, and rules that deny or ask. An entry of `trusted` is bound to the content at its first use.
 //!
 //! - A record applies to one directory, by its canonical path. Directories above and below it are other projects, so a
 //!   repository cloned inside a trusted directory gains nothing.
-//! - What is used is what was checked: the config is read once, and plugin files are passed on with their digests.
+//! - Only checked content is used: the config is read once, and plugin files are passed on with their digests.
 //! - Links in `.pinion` are never followed. Links, pipes and devices have no effect, trusted or not.
 
 mod content;
@@ -47,7 +47,7 @@ enum Standing {
     Nothing,
     /// It has content that was never trusted.
     Untrusted,
-    /// Its content differs from what the user trusts.
+    /// Its content differs from the trusted content.
     Changed(Vec<String>),
     /// Trust could not be recorded, or the content exceeds a limit.
     Unusable(String),
@@ -104,7 +104,7 @@ impl Project {
         self.standing == Standing::Untrusted
     }
 
-    /// Returns whether the content differs from what the user trusts.
+    /// Returns whether the content differs from the trusted content.
     pub fn is_changed(&self) -> bool {
         matches!(self.standing, Standing::Changed(_))
     }
@@ -131,8 +131,8 @@ impl Project {
         self.content.plugins().map(plugin).collect()
     }
 
-    /// Returns the reason why a component must not be loaded from `path`, if it belongs to this trusted project and is
-    /// not what the user trusts. Other files are not its concern, and untrusted projects bring no grants.
+    /// Returns the reason why a component must not be loaded from `path`, if it belongs to this trusted project and
+    /// differs from the trusted content. Other files are not its concern, and untrusted projects bring no grants.
     pub fn refuses(&self, path: &Path, digest: &str) -> Option<String> {
         let is_ours = self.is_trusted() && path.parent() == Some(&self.workspace.join(PLUGINS));
         let is_agreed = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
@@ -217,7 +217,7 @@ impl Standing {
     }
 }
 
-/// Resolves an entry of `trusted`, which must name the same directory whatever the current directory is.
+/// Resolves an entry of `trusted`, which must name the same directory in every current directory.
 pub fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
     let refused = |why: &str| {
         Failure::usage(format!(

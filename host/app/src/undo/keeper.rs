@@ -1,5 +1,5 @@
-//! Takes checkpoints while an agent works: before a call that may change files and after it, so that what the user changes
-//! between two calls does not count as the agent's.
+//! Takes checkpoints while an agent works: before a call that may change files and after it, so that the user's changes
+//! between two calls do not count as the agent's.
 
 use crate::approve::Person;
 use crate::base::Base;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 const MAX_TEXTS: usize = 100;
 /// The beginning of the notice about a failed snapshot.
 const NO_CHECKPOINT: &str = "no checkpoint";
-/// The beginning of a question about what undo does not cover.
+/// The beginning of a question about files that undo does not cover.
 const PARTLY: &str = "this call may not be undone completely: ";
 /// The notice about another session in the same directory.
 const TOGETHER: &str = "another session changed files of this directory, or let a program run in it, at the same time: undo keeps what \
@@ -50,7 +50,7 @@ pub struct Keeper {
     user: Option<Arc<dyn Person>>,
     /// The user knows which files undo does not cover.
     are_gaps_accepted: AtomicBool,
-    /// The session and its checkpoints; none if it is not saved or checkpoints are off.
+    /// The session and its checkpoints; `None` if it is not saved or checkpoints are off.
     kept: Mutex<Option<(Arc<Session>, Store)>>,
     turn: tokio::sync::Mutex<Turn>,
     notices: Mutex<Notices>,
@@ -86,7 +86,8 @@ struct Notices {
 }
 
 impl Keeper {
-    /// Creates a keeper for the runs of an agent. Without a `user`, nobody is asked about files that undo does not cover.
+    /// Creates a keeper for the runs of an agent. Without a `user`, there are no questions about files that undo does
+    /// not cover.
     pub fn new(base: &Base, options: &RunOptions, agent: &Agent, user: Option<Arc<dyn Person>>) -> Self {
         let own = options.record.iter().map(|path| base.workspace.join(path)).collect();
         let ports = agent.config().ports;
@@ -103,7 +104,7 @@ impl Keeper {
         }
     }
 
-    /// Continues in a session; none for one that is not saved. Called while no run works.
+    /// Continues in a session; `None` for one that is not saved. Called while no run works.
     pub fn begin(&self, session: Option<&Arc<Session>>) {
         let store = session.and_then(|session| {
             let store = self.base.checkpoints(&self.base.workspace, session.path(), &self.own)?;
@@ -129,12 +130,12 @@ impl Keeper {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the checkpoints; none if there are none.
+    /// Returns the checkpoints; `None` if checkpoints are off or the session is not saved.
     pub fn store(&self) -> Option<Store> {
         self.kept().map(|(_, store)| store)
     }
 
-    /// Returns what was not said yet about checkpoints that were not taken or have gaps.
+    /// Returns the notices not shown yet about checkpoints that were not taken or have gaps.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut self.notices().waiting)
     }
@@ -158,14 +159,14 @@ impl Keeper {
 
     /// Takes a checkpoint now, for runs that work at the same time until the turn ends.
     pub async fn begin_group(&self) {
-        // Nobody is asked about all runs at once: their calls ask.
+        // There is no question about all runs at once: their calls ask.
         self.before(GROUP, Authority::default(), BTreeSet::new()).await;
     }
 
     /// Takes a checkpoint before a call, unless there is one since which others are at work. Returns a reason to ask the user
     /// first; then the call does not count as begun.
     async fn before(&self, id: &str, authority: Authority, ignored: BTreeSet<RelPath>) -> Option<String> {
-        // Calls wait for each other here: none of them starts before the snapshot is complete.
+        // Calls wait for each other here: they start only when the snapshot is complete.
         let mut turn = self.turn.lock().await;
         self.kept()?;
         if !turn.is_begun {
@@ -252,7 +253,7 @@ impl Keeper {
     /// Takes the snapshot before work and records it.
     ///
     /// # Errors
-    /// Without a snapshot, what is done now cannot be undone. The failure was shown and recorded.
+    /// Without a snapshot, the following work cannot be undone. The failure was shown and recorded.
     async fn begin_work(&self, ignored: BTreeSet<RelPath>) -> Result<Snapshot, String> {
         let (session, store) = self.kept().ok_or("there are no checkpoints")?;
         let worker = session.id().to_owned();
@@ -264,7 +265,7 @@ impl Keeper {
     /// not this agent's. Returns the snapshots that belong to this turn.
     async fn end_work(&self) -> Vec<Digest> {
         let Some((session, store)) = self.kept() else { return Vec::new() };
-        // What the agent created must not prevent its removal.
+        // Files that the agent created must not prevent their removal.
         let (store, worker) = (store.patient(), session.id().to_owned());
         let (taken, overlaps) = match blocking(move || store.end_work(&worker)).await {
             Ok((taken, overlaps)) => (Ok(taken), overlaps),
@@ -273,7 +274,7 @@ impl Keeper {
         let mut trees = Vec::new();
         for Overlap { from, to } in overlaps {
             self.notice(TOGETHER.to_owned());
-            // Work that ends and begins again with another state: what is between is somebody else's.
+            // Work that ends and begins again with another state: the changes in between are not this agent's.
             for (moment, tree) in [(Moment::After, from), (Moment::Before, to)] {
                 trees.push(tree);
                 let checkpoint = Checkpoint { moment, tree: Some(tree.to_string()), problem: None };
@@ -319,7 +320,7 @@ impl Keeper {
         Some(format!("{PARTLY}{gap}"))
     }
 
-    /// Names a directory outside of the workspace to which programs may write.
+    /// Names a directory outside of the workspace that programs may write to.
     fn outside(&self) -> Option<String> {
         let writable = self.base.config.sandbox.writable.iter();
         let mut outside = writable.filter(|path| path.exists() && !path.starts_with(&self.base.workspace));
@@ -342,7 +343,7 @@ fn lost(error: &(dyn std::error::Error + 'static)) -> String {
     format!("the checkpoint is lost: {}", with_causes(error))
 }
 
-/// Names what a snapshot does not cover although it could change.
+/// Names files that a snapshot does not cover although they could change.
 fn gaps(snapshot: &Snapshot) -> Vec<String> {
     let mut gaps = Vec::new();
     if snapshot.tree.covers_nothing() {
@@ -418,7 +419,7 @@ impl Keeper {
 impl Hooks for Keeper {
     fn before_run<'a>(&'a self, context: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         Box::pin(async move {
-            // The steps of a plan are runs of one session, each a turn. Sub-agents have sessions of their own.
+            // The steps of a plan are runs of one session, each a turn. Sub-agents have separate sessions.
             if self.is_own(context) && !self.turn.lock().await.is_group() {
                 self.end_turn().await;
             }
@@ -454,7 +455,7 @@ impl Hooks for Keeper {
     ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.accept(reason).await;
-            // What the user changed while the question was open is not the agent's.
+            // The user's changes while the question was open are not the agent's.
             if let Some(authority) = self.changing(call) {
                 let ignored = self.ignored(call).await;
                 self.before(&call.id, authority, ignored).await;

@@ -17,8 +17,8 @@ use pinion_session_store::project_slug;
 use std::path::{Path, PathBuf};
 
 impl Base {
-    /// Returns the checkpoints of a workspace; none if they are off. The file `session`, and what `more` names, are left
-    /// alone.
+    /// Returns the checkpoints of a workspace; `None` if they are off. They skip the file `session`, and the files in
+    /// `more`.
     pub fn checkpoints(&self, workspace: &Path, session: &Path, more: &[PathBuf]) -> Option<Store> {
         let settings = self.config.undo.as_ref()?;
         let directory = self.paths.checkpoints().join(project_slug(workspace));

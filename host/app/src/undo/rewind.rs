@@ -27,7 +27,7 @@ pub struct Wish {
     pub files: bool,
     /// Whether the conversation goes back.
     pub conversation: bool,
-    /// Overwrite what others changed after the agent.
+    /// Overwrite files that others changed after the agent.
     pub force: bool,
     /// Change nothing.
     pub dry_run: bool,
@@ -47,7 +47,7 @@ pub enum Target {
 pub struct Done {
     /// Number of turns.
     pub turns: usize,
-    /// The changes of files; none if files were not asked for.
+    /// The changes of files; `None` if files were not asked for.
     pub plan: Option<Plan>,
     /// None if nothing was to be changed.
     pub report: Option<Report>,
@@ -83,7 +83,7 @@ struct Way {
     /// The newest first.
     work: Vec<Work>,
     problems: Vec<String>,
-    /// The entry to move to, and the last run there; none if the conversation stays.
+    /// The entry to move to, and the last run there; `None` if the conversation stays.
     to: Option<(Option<EntryId>, Option<String>)>,
     prompt: Option<String>,
 }
@@ -124,7 +124,7 @@ fn is_begun(note: &str) -> bool {
     Transcript::open(&note.session).map_or(true, |transcript| transcript.position() != note.position)
 }
 
-/// Returns what undoing would do. Changes nothing, and completes no undo that was killed. Blocks.
+/// Returns the changes that an undo would make. Changes nothing, and completes no undo that was killed. Blocks.
 ///
 /// # Errors
 /// There are not that many turns, or a snapshot cannot be taken.
@@ -177,17 +177,17 @@ fn prepare(
 ///
 /// # Errors
 /// There are not that many turns, the session cannot be written, or files cannot be restored. Then the conversation is
-/// where it was, and what could be restored is.
+/// where it was, and files are restored where possible.
 pub fn rewind(store: Option<&Store>, session: &Session, wish: Wish) -> Result<Done> {
     if wish.dry_run {
         return preview(store, session.path(), wish);
     }
-    // Whatever the agent created must not prevent its removal.
+    // Files that the agent created must not prevent their removal.
     let store = store.map(Store::patient);
     let Some(files) = store.as_ref().filter(|_| wish.files) else { return restore(store, session, wish) };
     recover(files, session).map_err(failed)?;
     is_there(files)?;
-    // What changes now is not the work of another session that works at the same time.
+    // Changes from now on are not the work of another session that works at the same time.
     files.begin_work(session.id(), &BTreeSet::new()).map_err(failed)?;
     let done = restore(Some(files.clone()), session, wish);
     if let Err(error) = files.end_work(session.id()) {
@@ -231,7 +231,7 @@ fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> 
         if to.is_some() {
             session.go_back(position).map_err(Failure::from)?;
             if wish.target != Target::Redo {
-                // What was overwritten must be found from here.
+                // The overwritten files must be found from here.
                 record(session, Rewound { left: None, ..rewound })?;
             }
         }
@@ -277,7 +277,7 @@ pub fn read(session: &Session) -> Result<Turns> {
     read_file(session.path()).map(|(turns, _)| turns)
 }
 
-/// Reads the turns of a session, and the directory in which it began.
+/// Reads the turns of a session, and the directory where it began.
 fn read_file(session: &Path) -> Result<(Turns, Option<PathBuf>)> {
     if !session.exists() {
         return Ok((Turns::default(), None));
@@ -320,8 +320,8 @@ fn forward(last: Option<LastRewind>) -> Result<Way> {
     })
 }
 
-/// Plans the changes of files, with a snapshot of what they are now. `worked_in` is the directory in which the session began,
-/// if it is another one.
+/// Plans the changes of files, with a snapshot of their current state. `worked_in` is the directory where the session
+/// began, if it is another one.
 fn planned(
     store: &Store,
     work: &[Work],

@@ -1,4 +1,4 @@
-//! Describes turns and what undoing them did.
+//! Describes turns and the effects of undoing them.
 
 use crate::output::{Text, age, count, fit, shell_command, text};
 use crate::undo::rewind::{Done, Target, Wish};
@@ -25,7 +25,7 @@ const NOT_COVERED: &str = "not undone: `.git` and other protected paths, ignored
 /// True once this process has shown the reminder.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Describes what was done, or would be done.
+/// Describes the changes of an undo, or the changes that it would make.
 pub fn report(done: &Done, wish: Wish) -> Vec<Text> {
     let mut lines = Vec::new();
     let turns = count(done.turns as u64, "turn");
@@ -71,7 +71,7 @@ fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
         more(paths.len(), lines);
     };
     let names = |paths: &[pinion_checkpoints::RelPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
-    // The next undo is that of an earlier turn once the conversation has moved.
+    // The next undo concerns an earlier turn once the conversation has moved.
     let hint = match (wish.force, wish.dry_run || !wish.conversation, wish.target) {
         (true, ..) => "",
         (false, true, _) => " (--force restores it)",
@@ -106,7 +106,7 @@ fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
 }
 
 /// Names the refs that changed, with the commands that change them back. The user's own commands come first: `git fetch`
-/// brings back what it moved.
+/// restores the refs that it moved.
 fn refs(refs: &[RefChange], lines: &mut Vec<Text>) {
     let is_remote = |change: &RefChange| change.name.starts_with("refs/remotes/");
     let mut named: Vec<_> = refs.iter().filter_map(|change| Some((change, change.command()?))).collect();
@@ -160,7 +160,7 @@ pub fn list(turns: &Turns, store: Option<&Store>) -> Vec<Text> {
     lines
 }
 
-/// Counts the paths and the refs that a turn changed; none if its checkpoints do not tell.
+/// Counts the paths and the refs that a turn changed; `None` if its checkpoints do not tell.
 fn changed(turn: &Turn, store: Option<&Store>) -> Option<(usize, usize)> {
     let mut changes = Changes::default();
     for work in turn.work.iter().filter(|work| work.kind != StepKind::Others) {
@@ -170,8 +170,8 @@ fn changed(turn: &Turn, store: Option<&Store>) -> Option<(usize, usize)> {
     Some((changes.iter().count(), changes.refs().count()))
 }
 
-/// Returns the changes of the last turn that changed files, or of the whole session, as Markdown; none if there are none.
-/// Blocks.
+/// Returns the changes of the last turn that changed files, or of the whole session, as Markdown; `None` if nothing
+/// changed. Blocks.
 pub fn diff(turns: &Turns, store: &Store, whole_session: bool) -> Result<Option<String>, pinion_checkpoints::Error> {
     let mut with_work = turns.turns.iter().filter(|turn| !turn.work.is_empty());
     let work = match whole_session {

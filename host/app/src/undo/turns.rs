@@ -10,7 +10,7 @@ use pinion_session_store::{EntryId, Payload, Transcript};
 /// A prompt of the user and everything that the agent did for it.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// The entry before it; none at the beginning.
+    /// The entry before it; `None` at the beginning.
     pub at: Option<EntryId>,
     /// The last run before it; empty at the beginning.
     pub last_run: String,
@@ -66,7 +66,7 @@ pub struct Turns {
     /// The oldest first.
     pub turns: Vec<Turn>,
     pub(crate) last_rewind: Option<LastRewind>,
-    /// The last run; empty if there is none.
+    /// The last run; empty if there was no run.
     pub last_run: String,
 }
 
@@ -176,7 +176,7 @@ impl Work {
 }
 
 impl Turn {
-    /// Begins work. What differs from the end of the work before it was changed by others.
+    /// Begins work. Others made the changes since the end of the work before it.
     fn begin(&mut self, before: Digest) {
         if let Some(last) = self.last_tree.take().filter(|last| *last != before) {
             self.work.push(Work { before: last, after: Some(before), kind: StepKind::Others });
@@ -184,7 +184,7 @@ impl Turn {
         self.work.push(Work { before, after: None, kind: StepKind::Interrupted });
     }
 
-    /// Ends work, and joins it with the work before it if nobody changed files in between.
+    /// Ends work, and joins it with the work before it if no files changed in between.
     fn end(&mut self, after: Option<Digest>) {
         let Some(work) = self.work.last_mut().filter(|work| work.after.is_none()) else { return };
         work.end(after);
@@ -242,7 +242,7 @@ mod tests {
         let interrupted = (one, Some(two), StepKind::Interrupted);
         assert_eq!(work("b1 b2 a3"), [interrupted, (two, Some(three), StepKind::Whole)]);
         assert_eq!(work("b1 a b2"), [interrupted, (two, None, StepKind::Interrupted)]);
-        // Work without a snapshot before it belongs to nobody.
+        // Work without a snapshot before it does not count.
         assert_eq!(work("b1 a2 b a3"), [(one, Some(two), StepKind::Whole)]);
     }
 

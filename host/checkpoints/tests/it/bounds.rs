@@ -1,4 +1,4 @@
-//! Limits, and what is named as not covered.
+//! Limits, and the paths that a snapshot names as not covered.
 
 use crate::world::World;
 use pinion_checkpoints::{Error, Limits, Plan, Reason, Step, StepKind};

@@ -174,7 +174,7 @@ fn ignore_files_of_search_tools_and_of_a_home_directory_hide_nothing() {
     fs::write(home.join(".gitignore"), "*\n!kept\n").unwrap();
     let is_covered = || matches!(world.snapshot().tree.lookup(&path("a")), Some(Some(_)));
     assert!(is_covered());
-    // Rules for what is below apply as long as the directory itself is not ignored.
+    // Rules for paths below apply as long as the directory itself is not ignored.
     fs::write(home.join(".gitignore"), "a\n").unwrap();
     let other = World::new();
     other.write("a", "1");
@@ -201,7 +201,7 @@ fn stores_in_use_are_not_removed() {
             ["index", "lock"].iter().for_each(|file| make_old(&stores.join(name).join(file)));
         }
     }
-    // Whoever reads or takes a snapshot uses the store, even if that leaves the index as it is.
+    // Reading or taking a snapshot uses the store, even if that leaves the index as it is.
     store("touched").snapshot().unwrap();
     make_old(&stores.join("touched/index"));
     let lock = fs::File::options().append(true).open(stores.join("locked/lock")).unwrap();

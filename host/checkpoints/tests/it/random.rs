@@ -17,7 +17,7 @@ fn name(random: &mut fastrand::Rng) -> String {
     (0..depth).map(|_| part(random)).collect::<Vec<_>>().join("/")
 }
 
-/// Writes a shell script of random commands, most of which succeed. Tells before each that it begins.
+/// Writes a shell script of random commands; most of them succeed. It prints a line before each one.
 fn script(random: &mut fastrand::Rng, commands: usize) -> String {
     let mut script = "set +e; exec 2>/dev/null; umask 022\n".to_owned();
     for _ in 0..commands {
@@ -67,7 +67,7 @@ fn assert_same(world: &World, expected: &BTreeMap<Vec<u8>, String>, number: u64)
 #[test]
 fn random_programs_killed_at_random_moments_are_undone() {
     let world = World::new();
-    // What modes close before the first snapshot is left alone.
+    // Directories that modes close before the first snapshot are left alone.
     world.snapshot();
     let mut random = fastrand::Rng::with_seed(14);
     for number in 0..PROGRAMS {
@@ -86,7 +86,7 @@ fn random_programs_killed_at_random_moments_are_undone() {
 #[test]
 fn random_programs_of_an_ordinary_user_are_undone() {
     if !rustix::process::geteuid().is_root() {
-        // The test above is that of an ordinary user.
+        // The test above needs an ordinary user.
         return;
     }
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A scratch directory with a store beside it.
+//! A scratch directory with a store next to it.
 
 use pinion_checkpoints::{Digest, Limits, Plan, Report, Snapshot, Step, StepKind, Store};
 use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ use std::path::{Component, Path};
 /// Bytes of a file that is compared.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Returns the unified diff between a file of the workspace and the content that a call would give it, which is all added to a
-/// new file; none for other calls, and for files that are no text.
+/// Returns the unified diff between a file of the workspace and the content that a call would give it; for a new file,
+/// all content is added. Returns `None` for other calls, and for files that are not text.
 pub(crate) fn change(workspace: &Path, question: &Question<'_>) -> Option<String> {
     let arguments = &question.call.arguments;
     let is_write = question.tool.name == "write" && arguments.as_object().is_some_and(|fields| fields.len() == 2);

@@ -80,7 +80,7 @@ fn rows_of_question(question: &str, columns: usize) -> Vec<Text> {
     [question, "  [y] yes   [n] no"].into_iter().flat_map(|line| rows(line, columns)).collect()
 }
 
-/// Wraps a line; what follows is indented more.
+/// Wraps a line; rows after the first are indented more.
 fn rows(line: &str, columns: usize) -> Vec<Text> {
     let text = line.trim_start();
     let indent = (line.len() - text.len()).min(columns / 2);

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// Characters that can be typed.
 const MAX_TYPED: usize = 4_000;
 
-/// The end of a dialog: an answer, none, or Ctrl-C.
+/// The end of a dialog: with an answer, without one, or by Ctrl-C.
 pub(super) enum Ended {
     Answered(DialogAnswer),
     Without(DialogError),
@@ -156,7 +156,7 @@ fn keys_of(kind: &DialogKind) -> &'static str {
     }
 }
 
-/// Returns the end of what was typed, as far as it fits a row.
+/// Returns the end of the typed text that fits into one row.
 pub(super) fn tail(line: &str, columns: usize) -> Text {
     let line = exposed(line);
     let mut rest = line.as_str();

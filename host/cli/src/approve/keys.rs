@@ -7,9 +7,9 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Interval at which a waiting question checks whether its answer still matters.
+/// Interval between two checks whether the answer to a waiting question still matters.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
+/// Time without any key before keys count: longer than the pause between two keys of a fast typist or of a paste.
 const QUIET: Duration = Duration::from_millis(300);
 /// Keys that arrive within this time of each other were pasted, not pressed.
 const BURST: Duration = Duration::from_millis(40);
@@ -26,7 +26,7 @@ pub(crate) enum Key {
     Refuse,
     More,
     Rest,
-    /// Several keys at once, none of which counts.
+    /// Several keys at once; they do not count.
     Burst,
     /// Any other key.
     Other,
@@ -76,13 +76,13 @@ pub(crate) struct Keys<'a> {
 
 impl Drop for Keys<'_> {
     fn drop(&mut self) {
-        // Keys typed during the question are not meant for what comes next.
+        // Keys typed during the question are not meant for the next reader.
         self.inputs.discard();
     }
 }
 
 impl<'a> Keys<'a> {
-    /// Enters raw mode and discards what was typed before. Keys count after a quiet moment.
+    /// Enters raw mode and discards keys that were typed before. Keys count after a quiet moment.
     pub(crate) fn open(token: &'a CancellationToken) -> io::Result<Self> {
         // Raw mode comes first because it makes the text of an unfinished line readable.
         let raw = RawMode::enter()?;
@@ -110,7 +110,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Discards keys until none has arrived for a moment; later keys count. Returns Ctrl-C at any time, and a no once
+    /// Discards keys until no key has arrived for a moment; later keys count. Returns Ctrl-C at any time, and a no once
     /// the answer no longer matters.
     pub(crate) fn settle(&mut self) -> io::Result<Option<Key>> {
         let mut since = Instant::now();
@@ -174,7 +174,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Reads the rest of a burst, of which only characters count.
+    /// Reads the rest of a burst; only its characters count.
     fn pasted(&mut self, first: Typed) -> io::Result<Typed> {
         let (mut text, mut is_over) = (String::new(), false);
         let mut take = |typed: Typed| match typed {
@@ -193,7 +193,8 @@ impl<'a> Keys<'a> {
         Ok(Typed::Pasted(text))
     }
 
-    /// Returns whether no other key follows at once, except for a single Enter, which some people add out of habit.
+    /// Returns whether the key stands alone. A single Enter may follow at once, because some people add it out of
+    /// habit.
     fn is_alone(&mut self) -> io::Result<bool> {
         let mut has_entered = false;
         while self.poll(BURST)? {
@@ -221,7 +222,7 @@ fn typed(event: KeyEvent) -> Typed {
     }
 }
 
-/// Returns the meaning of a key. Enter has none, because people press it without looking.
+/// Returns the meaning of a key. Enter has no meaning, because people press it without looking.
 fn meaning(event: KeyEvent) -> Option<Key> {
     let is_plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
     match event.code {

@@ -1,7 +1,7 @@
 //! Approval of tool calls on the terminal.
 //!
-//! The host words the question: it begins in the first column with `?`, names the tool and the plugin, and says what
-//! the call can do. Everything from a model or a guest stands behind a bar, in rows that the host has wrapped, with
+//! The host words the question: it begins in the first column with `?`, names the tool and the plugin, and lists the
+//! effects of the call. Everything from a model or a guest stands behind a bar, in rows that the host has wrapped, with
 //! nothing hidden (`exposed`). Yes counts only after all of it was shown, and only by a single key pressed after the
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 

@@ -52,7 +52,7 @@ impl Asked {
         }
     }
 
-    /// Adds what an approval for the session is limited to.
+    /// Adds the limits of an approval for the session.
     pub(super) fn reaching(self, reach: Option<String>) -> Self {
         Self { reach: reach.map(|reach| exposed(&one_line(&reach, 100))), ..self }
     }

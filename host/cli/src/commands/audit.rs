@@ -1,5 +1,5 @@
-//! `pinion audit`: the log of decisions about calls, of what they used, of other starts of programs, of what these left at
-//! protected paths, and of changes of trust and network.
+//! `pinion audit`: the log of decisions about calls, their resource use, other starts of programs, files that programs
+//! left at protected paths, and changes of trust and network.
 
 use crate::invocation::Invocation;
 use crate::output::{Text, json, line, note, print, text, written};
@@ -27,7 +27,7 @@ pub(crate) struct AuditArgs {
     /// Show entries since a time (RFC 3339) or a duration ago, such as 30m, 12h or 7d [default: the last 200 entries]
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Timestamp>,
-    /// Show only what was denied
+    /// Show only denied calls
     #[arg(long)]
     denied: bool,
 }
@@ -127,7 +127,7 @@ fn row(entry: &Value) -> String {
     row
 }
 
-/// Describes what a program may do, such as `network: no`.
+/// Describes a permission of a program, such as `network: no`.
 fn grant((name, value): (&String, &Value)) -> String {
     match value {
         Value::Bool(is_granted) => format!("{name}: {}", if *is_granted { "yes" } else { "no" }),

@@ -181,7 +181,7 @@ fn furnish(workspace: &Path) -> io::Result<()> {
     fs::write(workspace.join("new/greeter.wasm"), GREETER[1])
 }
 
-/// Uses none of the user's config and sessions, but shares the cache of compiled code.
+/// Ignores the user's config and sessions, but shares the cache of compiled code.
 fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let cache = Paths::from_environment().ok();
     let mut paths =
@@ -266,7 +266,7 @@ fn report(output: Output) -> impl Fn(Notice) + Send + Sync {
     }
 }
 
-/// The script of the model, which knows in advance what the tools will find.
+/// The script of the model, which knows the results of the tools in advance.
 fn script() -> Script {
     let say = |text: &str| Reply { chunk: 12, ..Reply::text(text) };
     Script::new([
@@ -292,7 +292,7 @@ fn script() -> Script {
     ])
 }
 
-/// Verifies that the run did what the demo claims.
+/// Verifies that the run fixed the bug, as the demo claims.
 fn check(workspace: &Path) -> Result<()> {
     let program = open_file(&workspace.join("total.sh")).and_then(io::read_to_string).map_err(io_failure)?;
     match program.contains("total + number") {

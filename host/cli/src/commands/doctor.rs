@@ -1,4 +1,4 @@
-//! `pinion doctor`: checks what pinion needs.
+//! `pinion doctor`: checks everything that pinion needs.
 
 use crate::commands::plugin::show::silent_hooks;
 use crate::invocation::Invocation;
@@ -79,7 +79,7 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     }
 }
 
-/// Tells what is kept from plugins and programs.
+/// Reports the files that are kept from plugins and programs.
 fn exclusions(base: &Base) -> Finding {
     let patterns = base.config.exclusions.exclusions().patterns().count() as u64;
     match base.config.exclusions.look() {
@@ -175,7 +175,7 @@ fn directory(what: &str, path: &Path) -> Finding {
 }
 
 fn cache(base: &Base) -> Finding {
-    // Compiled code has no extension, unlike what is beside it.
+    // Compiled code has no extension, unlike the other files in the directory.
     let entries = std::fs::read_dir(base.paths.components()).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| entry.path().extension().is_none());
     let sizes: Vec<u64> = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).collect();

@@ -87,7 +87,7 @@ fn named(base: &Base, name: &str) -> Result<&'static ProviderInfo> {
     }
 }
 
-/// Returns whether a key of the provider may be of use. A server that needs none may be behind one that does.
+/// Returns whether a key of the provider may be of use. A server that needs no key may be behind one that does.
 fn takes_key(info: &ProviderInfo) -> bool {
     !info.is_scripted()
 }
@@ -145,8 +145,8 @@ async fn log_in(base: &Base, info: &'static ProviderInfo) -> Result<SecretString
     login.key(entered).await
 }
 
-/// Reads a key from the terminal, without showing it, or from stdin if that is piped. Returns none if the user chooses to log in
-/// with a browser instead.
+/// Reads a key from the terminal, without showing it, or from stdin if that is piped. Returns `None` if the user
+/// chooses to log in with a browser instead.
 fn read_key(info: &ProviderInfo) -> Result<Option<SecretString>> {
     let mut text = String::new();
     let read = if stdin().is_terminal() {
@@ -176,13 +176,13 @@ async fn remark_on_variable(base: &Base, info: &'static ProviderInfo, effect: &s
     }
 }
 
-/// A terminal that does not show what is typed, until this is dropped. Signals restore it, too.
+/// A terminal that does not show typed text until this is dropped. Signals restore it, too.
 #[cfg(unix)]
 struct Hidden(rustix::termios::Termios);
 
 #[cfg(unix)]
 impl Hidden {
-    /// Discards what was typed before.
+    /// Discards text that was typed before.
     fn begin() -> Result<Self> {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let failed = |error| Failure::failed("could not use the terminal").because(io::Error::from(error));

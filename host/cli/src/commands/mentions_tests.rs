@@ -15,7 +15,7 @@ const PLACEHOLDER: &str = "x";
 #[derive(Debug, PartialEq)]
 struct Mention {
     words: Vec<String>,
-    /// It stands in backquotes or on a line of its own, so it is no prose.
+    /// It stands in backquotes or on a separate line, so it is not prose.
     is_code: bool,
 }
 
@@ -44,7 +44,7 @@ fn sample(word: &str) -> String {
     }
 }
 
-/// Returns whether a command line is known, as far as it goes: arguments may be missing, and values are not looked at.
+/// Returns whether the words of a command line are known. Arguments may be missing, and values are not checked.
 fn is_known(words: &[String]) -> bool {
     let line = std::iter::once("pinion").chain(words.iter().map(String::as_str));
     match parse(line.map(Into::into).collect()) {
@@ -53,7 +53,7 @@ fn is_known(words: &[String]) -> bool {
     }
 }
 
-/// Returns what is wrong with a mention.
+/// Returns the mistake in a mention.
 fn mistake(mention: &Mention) -> Option<String> {
     let words = &mention.words;
     let command = super::Cli::command();
@@ -62,7 +62,7 @@ fn mistake(mention: &Mention) -> Option<String> {
         let is_wrong = mention.is_code && words[0] != PLACEHOLDER && !NO_COMMANDS.contains(&words[0].as_str());
         return is_wrong.then(|| format!("no command `{}`", words[0]));
     }
-    // What follows the command may be the rest of a sentence.
+    // The words after the command may be the rest of a sentence.
     let known = (1..=words.len()).rev().find(|count| is_known(&words[..*count])).unwrap_or(0);
     let next = words.get(known)?;
     (next.starts_with('-') || mention.is_code).then(|| format!("`{next}` is unknown in `pinion {}`", words.join(" ")))

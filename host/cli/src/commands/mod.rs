@@ -71,9 +71,9 @@ commands! {
     Mcp(mcp::Mcp),
     /// Manage which projects may use their own config and plugins
     Trust(trust::Trust),
-    /// List and remove the rules about calls, or explain a decision
+    /// List, remove or test permission rules
     Permissions(permissions::Permissions),
-    /// Show the log of decisions about calls, and of what they used
+    /// Show the audit log: decisions and resource use of each call
     Audit(audit::AuditArgs),
     /// Run a command in the sandbox, or show its layers
     Sandbox(sandbox::Sandbox),

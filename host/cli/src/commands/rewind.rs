@@ -30,7 +30,7 @@ pub(crate) struct Rewind {
     /// Undo the last rewind
     #[arg(long, conflicts_with = "turns")]
     redo: bool,
-    /// Show what would be done
+    /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
 }
@@ -68,7 +68,7 @@ impl Rewind {
         }
     }
 
-    /// Shows what would be done. Neither repairs the session nor completes an undo that was killed.
+    /// Shows the changes that an undo would make. Neither repairs the session nor completes an undo that was killed.
     fn preview(&self, base: &Base, path: &Path) -> Result<()> {
         let transcript = Transcript::open(path).map_err(Failure::from)?;
         let workspace = transcript.header().map_or_else(|| base.workspace.clone(), |header| header.workspace.clone());

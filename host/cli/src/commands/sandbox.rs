@@ -22,7 +22,7 @@ pub(crate) struct Sandbox {
     /// Show the layers and the paths instead of running a command
     #[arg(long, conflicts_with = "command")]
     status: bool,
-    /// Let the command reach a host, besides those of the config (repeatable)
+    /// Let the command reach a host, in addition to the config (repeatable)
     #[arg(long, value_name = "HOST")]
     net: Vec<HostRule>,
     /// Command to run as the agent would run it, in the workspace

@@ -26,7 +26,7 @@ pub(crate) struct Trust {
 enum TrustCommand {
     /// List trusted directories, and whether their content has changed
     List,
-    /// Show what a directory brings in `.pinion`, and trust exactly that content
+    /// Review a project's `.pinion` directory and trust its current content
     Add {
         /// Directory to trust [default: the working directory]
         dir: Option<PathBuf>,
@@ -42,7 +42,7 @@ enum TrustCommand {
 }
 
 impl Trust {
-    /// Reads no config of the workspace, because that is what the user decides on.
+    /// Reads no config of the workspace, because the user has yet to decide on it.
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let (paths, workspace) = (Paths::from_environment()?, invocation.workspace()?);
         match self.command {
@@ -95,7 +95,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
 }
 
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
-    // The directory may be gone, in which case its path has to do.
+    // If the directory is gone, its path has to do.
     let named = named.map_or_else(|| workspace.to_owned(), |named| workspace.join(named));
     let directory = named.canonicalize().unwrap_or_else(|_| pinion_app::files::repository::normal(&named));
     let is_wished = wished(paths)?.contains(&directory);
@@ -146,7 +146,7 @@ fn ask_first(paths: &Paths, workspace: &Path) -> Result<bool> {
     }
 }
 
-/// Describes content: each file with its digest and what it runs, asks for or sets.
+/// Describes content: each file with its digest, and the programs, requests or settings in it.
 fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
     let plugins: Vec<&str> = content.plugins().collect();
     content.describe(|path, digest| match path {
@@ -164,7 +164,7 @@ fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
     })
 }
 
-/// Describes a plugin by its manifest and by what it imports. Nothing of it runs.
+/// Describes a plugin by its manifest and its imports, without running it.
 fn plugin(workspace: &Path, path: &str, digest: &str) -> Vec<String> {
     let inspection = match Content::plugin(workspace, path, digest) {
         Ok(inspection) => inspection,

@@ -1,7 +1,7 @@
 //! The tools and commands of plugins as an MCP server offers them.
 //!
-//! Calls are decided on like those of a model, see [`served_call`](super::served_call). What needs approval in any case is
-//! listed only for clients that can ask their user.
+//! Clients' calls are decided on like a model's calls, see [`served_call`](super::served_call). Tools that always need
+//! approval are listed only for clients that can ask their user.
 
 use super::served_call::{ServedCalls, services_for_command};
 use crate::output::{note, text};
@@ -119,7 +119,7 @@ async fn follow(inner: std::sync::Weak<Inner>, loaded: Arc<Notify>) {
     }
 }
 
-/// Reports what happens to plugins on stderr. Loading them is expected.
+/// Reports events of plugins on stderr, except for their first load.
 fn report(notice: &Notice) {
     if !matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. }) {
         note(&describe(notice));

@@ -1,8 +1,9 @@
-//! Calls of MCP clients: each is a run of one turn, in which the client takes the place of the model.
+//! Calls of MCP clients: each is a run of one turn, with the client in place of the model.
 //!
-//! So a call of a client passes what a call of a model passes, through the same code: the schema, the hooks of plugins, the
-//! rules, the mode, a question where they demand one, the audit log, and a new decision when its tool is replaced. The client's
-//! user answers the question, if the client can ask. Nothing is kept in a session, and nothing can be undone.
+//! So a client's call passes the same checks as a model's call, through the same code: the schema, the hooks of
+//! plugins, the rules, the mode, a question where they demand one, the audit log, and a new decision when its tool is
+//! replaced. The client's user answers the question, if the client can ask. Nothing is kept in a session, and nothing
+//! can be undone.
 
 use crate::approve::described;
 use crate::run::rows::account;
@@ -38,9 +39,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a question about a call. Nobody reads a longer one.
+/// Bytes of a question about a call. People do not read longer ones.
 const MAX_QUESTION: usize = 64 << 10;
-/// The reason of a denial where nobody can be asked.
+/// The reason for a denial without a user to ask.
 const NOBODY: &str = "it needs approval, and the client cannot ask its user\nhint: a rule in `[permissions]` or \
                       `pinion mcp serve --approve all` allows it";
 /// The runtime bounds results. They are not cut further, because resources must be whole.
@@ -199,7 +200,7 @@ impl ClientTools {
 }
 
 impl ToolExecutor for ClientTools {
-    /// Also has the called tool if it is nothing but a resource, which no other call can name.
+    /// Also has the called tool if it is only a resource, which other calls cannot name.
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         let mut definitions = self.inner.definitions();
         if !definitions.iter().any(|tool| tool.name == self.name) {
@@ -234,7 +235,7 @@ pub(super) fn services_for_command(client: Services, secrets: Secrets) -> Servic
     Services::new(ClientServices { run: client.clone(), client, secrets })
 }
 
-/// The services of a call: those of its run, with the client in place of the user and the model.
+/// The services of a call: its run's services, with the client in place of the user and the model.
 struct ClientServices {
     run: Services,
     client: Services,

@@ -11,14 +11,14 @@ const MAX_PAGE: (usize, usize) = (2_000, 200_000);
 const TAB: usize = 4;
 
 /// Untrusted text that arrives in pieces, such as a model's answer. Every row is indented, including those that the
-/// width of the terminal wraps, so that none can be mistaken for a row of the host.
+/// width of the terminal wraps, so that it cannot be mistaken for a row of the host.
 #[derive(Debug)]
 pub(crate) struct Flow {
     indent: &'static str,
     /// Columns of a row.
     columns: Option<usize>,
     column: usize,
-    /// The end of the last piece: a word that may go on, or bytes whose meaning depends on what follows.
+    /// The end of the last piece: a word that may go on, or bytes whose meaning depends on the next piece.
     held: String,
 }
 
@@ -32,7 +32,7 @@ impl Flow {
         self.column > 0 || !self.held.is_empty()
     }
 
-    /// Takes a piece and returns what can be written now.
+    /// Takes a piece and returns the text that can be written now.
     pub(crate) fn push(&mut self, piece: &str) -> Text {
         self.held.push_str(piece);
         let mut end = self.held.trim_end_matches(|c: char| c == '\r' || !matches!(c, ' ' | '\n' | '\t')).len();
@@ -45,7 +45,7 @@ impl Flow {
         self.rows(&ready)
     }
 
-    /// Ends the text: returns what was held back and the end of its line.
+    /// Ends the text: returns the held text and the end of its line.
     pub(crate) fn end(&mut self) -> Text {
         let held = std::mem::take(&mut self.held);
         let mut text = self.rows(&held);

@@ -1,6 +1,6 @@
 //! All output to stdout and stderr.
 //!
-//! No other module writes to them; a test of the architecture enforces this. Output consists of [`Text`], in which
+//! Only this module writes to them; a test of the architecture enforces this. Output consists of [`Text`], where
 //! everything that is not a literal of this program is neutralized and bounded. Raw bytes, such as a model's answer, go
 //! only to stdout, and only while it is not a terminal. Secrets are redacted in all of it.
 

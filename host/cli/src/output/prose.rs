@@ -11,8 +11,8 @@ const MAX_PAGE: (usize, usize) = (2_000, 200_000);
 /// Columns of rows that go to no terminal.
 const WIDE: usize = 10_000;
 
-/// Markdown that arrives in pieces, such as a model's answer. Every row is indented, so that none can be mistaken for a row of
-/// the host.
+/// Markdown that arrives in pieces, such as a model's answer. Every row is indented, so that it cannot be mistaken for
+/// a row of the host.
 #[derive(Debug)]
 pub(crate) struct Prose {
     rows: pinion_tui::Prose,
@@ -35,7 +35,7 @@ impl Prose {
         self.rows.is_open()
     }
 
-    /// Returns what was not written yet, because something else follows.
+    /// Returns the text that was not written yet, because something else follows.
     pub(crate) fn flush(&mut self) -> Text {
         rows(&self.rows.flush(), self.style)
     }

@@ -4,10 +4,10 @@ use std::future::Future;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Runs work that writes to stdout or stderr, on a thread of its own.
+/// Runs work that writes to stdout or stderr, on a separate thread.
 ///
-/// A write waits as long as nobody reads. On a worker it would hold up the task that this work woke last, which no other
-/// worker takes over: a run that was aborted would never end.
+/// A write waits for its reader. On a worker it would hold up the task that this work woke last, which other workers do
+/// not take over: a run that was aborted would never end.
 pub(crate) fn showing<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     let handle = Handle::current();
     spawn_blocking(move || handle.block_on(work))

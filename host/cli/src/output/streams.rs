@@ -69,7 +69,7 @@ fn clean(text: &str) -> Cow<'_, str> {
     SECRETS.get().map_or(Cow::Borrowed(text), |secrets| secrets.clean(text))
 }
 
-/// Texts that wait while a question occupies the terminal, or none while it does not.
+/// Texts that wait while a question occupies the terminal; `None` while it does not.
 static WAITING: Mutex<Option<Vec<(Stream, Text)>>> = Mutex::new(None);
 /// Maximum number of waiting texts; further ones are dropped.
 const MAX_WAITING: usize = 10_000;
@@ -84,7 +84,7 @@ fn put(stream: Stream, text: &Text) -> io::Result<()> {
     Ok(())
 }
 
-/// Exclusive use of the terminal by a question. Dropping it writes what others wanted to write meanwhile.
+/// Exclusive use of the terminal by a question. Dropping it writes the texts that waited meanwhile.
 #[derive(Debug)]
 pub(crate) struct Attention(());
 
@@ -109,7 +109,7 @@ impl Attention {
 }
 
 impl Attention {
-    /// Writes bytes of the full-screen UI, which consist of its own sequences and of text that it has neutralized.
+    /// Writes bytes of the full-screen UI, which consist of the UI's sequences and of text that it has neutralized.
     pub(crate) fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         write(io::stdout().lock(), bytes)
     }
@@ -140,8 +140,8 @@ pub(crate) fn print(text: &Text) -> Result<()> {
     written(Stdout.text(text))
 }
 
-/// Turns the outcome of a write to stdout into that of a command. A reader that closed the pipe, such as `head`, has
-/// seen enough, so the command ends as if all was written.
+/// Turns the outcome of a write to stdout into the outcome of a command. A reader that closed the pipe, such as `head`,
+/// has seen enough, so the command ends as if all was written.
 pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
@@ -320,7 +320,7 @@ pub(crate) fn report_panics() {
     }));
 }
 
-/// Returns whether a panic is that of tokio, rayon or the standard library when the system refuses another thread.
+/// Returns whether tokio, rayon or the standard library panicked because the system refused another thread.
 fn is_out_of_threads(payload: &dyn std::any::Any) -> bool {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
     // rayon gives the last one to all threads but the first that wants its pool.

@@ -17,7 +17,7 @@ pub(crate) fn is_interactive() -> bool {
 static IS_LINEAR: AtomicBool = AtomicBool::new(false);
 
 /// Makes all further output linear, for screen readers: without colours and without movements of the cursor, so that
-/// everything is written once, below what is there.
+/// everything is written once, below earlier output.
 pub(crate) fn set_linear() {
     IS_LINEAR.store(true, Ordering::Release);
 }
@@ -37,7 +37,7 @@ pub(crate) fn mark(mark: &'static str) -> &'static str {
     }
 }
 
-/// Use of colours. There are none in a pipe, with `NO_COLOR` (<https://no-color.org>), and on a terminal without
+/// Use of colours. Output has no colours in a pipe, with `NO_COLOR` (<https://no-color.org>), and on a terminal without
 /// colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {

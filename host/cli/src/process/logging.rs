@@ -9,12 +9,12 @@ use tracing_subscriber::fmt::time::Uptime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The warnings that people need by default: those of plugins, and that something is not cached or not saved. Those of `rmcp`
-/// are about its own parts; failures of MCP servers are reported where they matter.
+/// The warnings that people need by default: from plugins, and that something is not cached or not saved. Warnings of
+/// `rmcp` are about its internals; failures of MCP servers are reported where they matter.
 const DEFAULT: &str =
     "error,rmcp=off,plugin=warn,pinion_app=warn,pinion_cli=warn,pinion_plugin_runtime=warn,pinion_session_store=warn";
 
-/// Starts the log, in which secrets are redacted.
+/// Starts the log. Secrets in it are redacted.
 ///
 /// By default it contains errors and the warnings that concern people, with `-v` all warnings and the messages of
 /// plugins, as notices. With `-vv` it contains everything of this program, with times and origins. `PINION_LOG` sets a
@@ -32,7 +32,7 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
     let is_for_people = filter.is_none() && verbose < 2;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new(default)))
-        // Colours of the log could not be told from those of a guest.
+        // Colours of the log could not be told from a guest's colours.
         .with_ansi(false)
         .with_writer(crate::output::Log);
     // Set once, at the start of the program.

@@ -84,7 +84,7 @@ pub(crate) fn end_after(patience: Duration) -> Ending {
     ending
 }
 
-/// Ends the program after this time if a signal has asked for that, whatever it waits for then.
+/// Ends the program after this time if a signal has asked for that, even if it waits for something.
 pub(crate) fn end_if_asked(patience: Duration) {
     if last().is_some() {
         std::mem::forget(end_after(patience));
@@ -98,7 +98,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Allows the whole time again, because what it limits makes progress.
+    /// Allows the whole time again, because the limited work makes progress.
     pub(crate) fn renew(&self) {
         self.set(Some(Instant::now() + self.patience));
     }
@@ -124,13 +124,13 @@ pub(crate) fn last() -> Option<u8> {
     Some(LAST.load(Ordering::Acquire)).filter(|number| *number != 0)
 }
 
-/// Returns whether a signal arrived that asks for the end of the program: any but that of Ctrl-C, which in a conversation
-/// only ends the work at hand.
+/// Returns whether a signal arrived that asks for the end of the program: any signal but Ctrl-C, which in a
+/// conversation only ends the work at hand.
 pub(crate) fn is_final() -> bool {
     FINAL.load(Ordering::Acquire)
 }
 
-/// Handles signals between lines of the user until the result is dropped, whenever no other scope is open.
+/// Handles signals between lines of the user until the result is dropped, whenever this is the only open scope.
 ///
 /// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, and a
 /// second one without a [`Waiting::forget`] in between ends the program with success. Other signals end it at once.
@@ -158,7 +158,7 @@ impl Waiting {
     }
 }
 
-/// The state in which a UI has put the terminal, which has to be undone before the program ends.
+/// The state of the terminal under a UI, which has to be undone before the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Nothing,
@@ -178,7 +178,7 @@ pub(crate) enum Shown {
 /// bits, the rows above them.
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes what a UI shows.
+/// Notes the form that a UI shows.
 pub(crate) fn set_shown(shown: Shown) {
     let number = match shown {
         Shown::Nothing => 0,
@@ -189,7 +189,7 @@ pub(crate) fn set_shown(shown: Shown) {
     SHOWN.store(number, Ordering::Release);
 }
 
-/// Title and progress around what is shown, which have to be undone too, as two bits.
+/// Title and progress around the UI, which have to be undone too, as two bits.
 static SURROUNDINGS: AtomicU8 = AtomicU8::new(0);
 
 /// Notes whether the terminal shows a title and progress of a UI.
@@ -197,7 +197,7 @@ pub(crate) fn set_surroundings((has_title, has_progress): (bool, bool)) {
     SURROUNDINGS.store(u8::from(has_title) | u8::from(has_progress) << 1, Ordering::Release);
 }
 
-/// Returns the sequences that undo what a UI shows, if it shows anything.
+/// Returns the sequences that undo the state of the terminal, if a UI shows anything.
 pub(crate) fn undoing_shown() -> Option<String> {
     let number = SHOWN.load(Ordering::Acquire);
     let shown = match number & 3 {
@@ -278,7 +278,7 @@ fn heard(number: u8) {
     FINAL.fetch_or(number != INTERRUPT, Ordering::AcqRel);
     let what = current().as_mut().map_or(Err(128 + number), |current| current.heard(number));
     match what {
-        // On a thread of its own, so that the next signal is handled even if this call blocks.
+        // On a separate thread, so that the next signal is handled even if this call blocks.
         Ok(call) => drop(thread::Builder::new().name("pinion-interrupt".to_owned()).spawn(call)),
         Err(status) => end(status),
     }
@@ -302,22 +302,22 @@ impl Current {
 /// Work before a signal ends the program.
 static AT_END: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
-/// Sets what is called before a signal ends the program at once.
+/// Sets the function to call before a signal ends the program at once.
 pub(crate) fn at_end(call: impl Fn() + Send + Sync + 'static) {
     // Set once, when the command line is known.
     let _ = AT_END.set(Box::new(call));
 }
 
-/// Time for what is called at the end. It may write to a pipe that nobody reads.
+/// Time for the function that is called at the end. It may write to a pipe without a reader.
 const AT_END_TIME: Duration = Duration::from_millis(200);
 
-/// Calls what was set for the end, and waits for it a moment.
+/// Calls the function that was set for the end, and waits for it a moment.
 fn call_at_end() {
     let Some(call) = AT_END.get() else { return };
     let (done, is_done) = std::sync::mpsc::channel();
     let call = move || {
         call();
-        // Too late if nobody waits.
+        // Fails if the wait is over.
         let _ = done.send(());
     };
     if thread::Builder::new().name("pinion-at-end".to_owned()).spawn(call).is_ok() {
@@ -325,7 +325,7 @@ fn call_at_end() {
     }
 }
 
-/// Ends the program, whatever its threads do.
+/// Ends the program, even while its threads work.
 fn end(status: u8) -> ! {
     // Exit handlers and the last write to a terminal may wait for a thread that never ends.
     drop(thread::Builder::new().name("pinion-end".to_owned()).spawn(imp::kill_soon));

@@ -35,7 +35,7 @@ pub(crate) struct Next {
 }
 
 impl Chat<'_> {
-    /// Runs a command of pinion itself; none if there is none with this name.
+    /// Runs a command of pinion itself; `None` if pinion has no command with this name.
     pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
         if let Some(page) = own_commands::run(name, arguments, &self.ready.agent, self.base) {
             self.page(&page);

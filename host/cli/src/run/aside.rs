@@ -34,7 +34,7 @@ pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationTo
     side.ports.approval = Approval::new(ApprovalMode::All, Arc::new(DenyAll { reason: String::new() }));
     side.ports.store = Arc::new(NoStore);
     side.ports.spawner = None;
-    // Those of the application look after the conversation and its files.
+    // The application's hooks look after the conversation and its files.
     side.ports.hooks.clear();
     side.policy.tool_choice = ToolChoice::None;
     side.policy.limits.max_turns = Some(1);

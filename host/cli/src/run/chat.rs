@@ -1,6 +1,6 @@
 //! A conversation on a terminal, line by line.
 //!
-//! rustyline edits lines on a thread of its own, which reads only while nothing runs. Ctrl-C interrupts the agent while
+//! rustyline edits lines on a separate thread, which reads only while nothing runs. Ctrl-C interrupts the agent while
 //! it works, and ends the conversation when pressed twice at the prompt.
 
 use crate::approve::TerminalApprover;
@@ -102,7 +102,7 @@ impl Chat<'_> {
         notices.for_each(|notice| self.say(&style.yellow(text!("! {}", Text::block(notice)))));
     }
 
-    /// Describes what is in effect: approval, session, context files and tools.
+    /// Describes the conversation's setup: approval, session, context files and tools.
     pub(crate) fn facts(&self) -> Vec<String> {
         let approval = own_commands::describe(self.ready.agent.config().ports.approval.mode());
         let session = &self.ready.session;
@@ -258,7 +258,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// Returns the messages to send for a prompt of the user; none without one.
+    /// Returns the messages to send for a prompt of the user; an empty list without a prompt.
     pub(crate) async fn prompts(&mut self, prompt: Option<Prompt>) -> Vec<Message> {
         let changed = self.base.refresh_offers(&self.args.options(), &self.ready.runtime).await;
         let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, &self.args.options()));

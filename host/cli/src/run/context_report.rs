@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 /// Bytes of a schema for one token.
 const SCHEMA_BYTES: u64 = 4;
-/// The plugin that offers the tools of MCP servers, and what ends the server in their names.
+/// The plugin that offers the tools of MCP servers, and the text that ends the server in their names.
 const BRIDGE: &str = "mcp";
 const SERVER_END: &str = "__";
-/// Results that are listed one by one, and characters of what their calls were about.
+/// Results that are listed one by one, and characters of the summaries of their calls.
 const LARGEST: usize = 10;
 const LABEL: usize = 60;
 /// Columns of a bar that stands for the whole window.
@@ -117,7 +117,7 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
     text
 }
 
-/// Estimates the parts: first what every request contains, then the messages.
+/// Estimates the parts: first the fixed content of every request, then the messages.
 fn parts(config: &LoopConfig, system_prompt: &str, history: &[Arc<Message>]) -> Vec<Part> {
     let counter = &*config.ports.counter;
     let mut parts = vec![Part { name: "system prompt".to_owned(), items: None, tokens: counter.count(system_prompt) }];
@@ -143,7 +143,7 @@ fn tool_tokens(tool: &ToolDefinition, counter: &dyn TokenCounter) -> u64 {
     text + tool.input_schema.to_string().len() as u64 / SCHEMA_BYTES
 }
 
-/// Names what offers a tool: a plugin, or an MCP server behind the bridge, whose tools begin with its name.
+/// Names the source of a tool: a plugin, or an MCP server behind the bridge, whose tools begin with its name.
 fn origin(tool: &ToolDefinition) -> String {
     match (&*tool.source.plugin, tool.name.split_once(SERVER_END)) {
         ("", _) => "tools of pinion".to_owned(),
@@ -152,7 +152,7 @@ fn origin(tool: &ToolDefinition) -> String {
     }
 }
 
-/// Sums up the messages: those of the user, those of the model, and the results by tool, the largest first.
+/// Sums up the messages of the user, the messages of the model, and the results by tool, the largest first.
 fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     let (mut user, mut replies, mut thinking) = ((0, 0), (0, 0), 0);
     let mut results: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -198,7 +198,7 @@ fn code(text: &str) -> String {
     if longest == 0 { format!("{mark}{text}{mark}") } else { format!("{mark} {text} {mark}") }
 }
 
-/// Sums up the results by file, or by what else their calls were about, and returns the largest.
+/// Sums up the results by file, or by another subject of their calls, and returns the largest.
 fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     let mut calls: HashMap<&str, String> = HashMap::new();
     let mut results: HashMap<&str, (u64, u64)> = HashMap::new();

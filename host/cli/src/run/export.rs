@@ -30,10 +30,10 @@ pub(crate) fn export(base: &Base, session: &OpenSession, file: &str) -> Result<P
     Ok(file)
 }
 
-/// Writes a session to a file, in the format that the extension stands for.
+/// Writes a session to a file, in the format of its extension.
 ///
 /// # Errors
-/// The extension stands for none, or the file cannot be written.
+/// The extension belongs to no format, or the file cannot be written.
 fn export_file(base: &Base, session: &Path, file: &Path) -> Result<()> {
     let format = format_of(file).map_err(|failure| failure.hint(ENDINGS))?;
     export_to(base, &mut Transcript::open(session).map_err(Failure::from)?, format, file)
@@ -65,7 +65,7 @@ pub(crate) fn format_of(file: &Path) -> Result<ExportFormat> {
     }
 }
 
-/// Turns the outcome of writing a session into that of a command.
+/// Turns the outcome of writing a session into a command's outcome.
 pub(crate) fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     match shown {
         Ok(()) => Ok(()),

@@ -9,8 +9,8 @@ use pinion_app::options::UiForm;
 /// Environment variable with the name of a form.
 const VARIABLE: &str = "PINION_UI";
 
-/// Returns the form of a conversation: that of `--ui` or `--inline`, or else of `PINION_UI`, or else of the config. A terminal
-/// that cannot move its cursor gets lines instead of the full screen and of the inline form.
+/// Returns the form of a conversation: from `--ui` or `--inline`, or else from `PINION_UI`, or else from the config. A
+/// terminal that cannot move its cursor gets lines instead of the full screen and of the inline form.
 ///
 /// # Errors
 /// `PINION_UI` names no form.

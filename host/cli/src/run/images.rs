@@ -51,8 +51,9 @@ impl Prompt {
     }
 }
 
-/// Returns a message with its pictures and those that its text names, and the reasons why some are missing. A model that is
-/// known not to accept pictures gets none, because the vendor would reject this request and all that follow.
+/// Returns a message with its pictures and the pictures that its text names, and the reasons why some are missing. A
+/// model that is known not to accept pictures gets only the text, because the vendor would reject this request and all
+/// that follow.
 pub(crate) fn with_images(base: &Base, model: &str, prompt: Prompt) -> (Message, Vec<String>) {
     let Prompt { text, images } = prompt;
     let mut problems = Vec::new();
@@ -100,7 +101,7 @@ fn media_type(name: &str) -> Option<&'static str> {
     TYPES.iter().find(|(known, _)| *known == extension).map(|(_, media_type)| *media_type)
 }
 
-/// Reads a picture that the config does not exclude: what a person names, a text that he pastes may name, too.
+/// Reads a picture that the config does not exclude. The name may come from a text that a person pasted.
 fn read(base: &Base, name: &str) -> Result<Image, String> {
     let exclusions = &base.config.exclusions;
     let path = path(&base.workspace, name);

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Maximum bytes of stdin, more than any model accepts.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
-/// Time after which a notice says that the run waits for stdin. A program that starts this one may leave a pipe open
-/// without ever writing to it.
+/// Time before a notice says that the run waits for stdin. A program that starts this one may leave a pipe open without
+/// ever writing to it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Joins the prompt of the command line and the text on stdin, which is read to its end.
@@ -49,7 +49,7 @@ pub(crate) fn read_prompt(args: &RunArgs, global: &GlobalArgs) -> Result<Option<
     Ok(Some(prompt).filter(|prompt| !prompt.trim().is_empty()))
 }
 
-/// Reads stdin on a thread of its own, so that a long wait can be reported.
+/// Reads stdin on a separate thread, so that a long wait can be reported.
 fn read(is_quiet: bool) -> Result<Vec<u8>> {
     let failed = |error: io::Error| Failure::usage("could not read stdin").because(error);
     let (sender, receiver) = mpsc::channel();

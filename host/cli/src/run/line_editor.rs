@@ -69,7 +69,7 @@ pub(super) enum Input {
 /// rustyline, on the thread that it blocks; for linear output, the terminal's own editing.
 pub(super) struct LineEditor {
     editor: Option<Editor<Prompting, FileHistory>>,
-    /// Writes above the line that is being edited; none on a terminal that cannot.
+    /// Writes above the line that is being edited; `None` on a terminal that cannot.
     printer: Option<Box<dyn ExternalPrinter + Send>>,
     /// True while the line being edited has text.
     has_text: Arc<AtomicBool>,

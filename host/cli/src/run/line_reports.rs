@@ -53,7 +53,7 @@ impl LineReports {
     fn settle(&mut self) {
         let burst = std::mem::take(&mut self.burst);
         let mut at = 0;
-        // Behind other text, only what nobody writes is a report.
+        // Behind other text, only text that people do not write is a report.
         let mut is_behind_text = false;
         while let Some(rest) = burst.get(at..).filter(|rest| !rest.is_empty()) {
             match report_rest(rest, is_behind_text) {

@@ -19,7 +19,7 @@ pub(crate) const NAME: &str = "mcp";
 /// Hint about its arguments.
 pub(crate) const HINT: &str = "[tools|reload|reconnect|enable|disable|login|logout <name> [tool]]";
 
-/// Runs the command and returns the Markdown that it prints. `token` cancels what it waits for.
+/// Runs the command and returns the Markdown that it prints. `token` cancels its waiting.
 pub(crate) async fn run(
     base: &Base,
     args: &RunArgs,
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     done.unwrap_or_else(|Problem { text, hint }| format!("{text}\n\nhint: {hint}"))
 }
 
-/// The reason why a command did nothing, and what the user can do.
+/// The reason why a command did nothing, and the user's remedy.
 struct Problem {
     text: String,
     hint: String,
@@ -142,7 +142,7 @@ fn tool_table(info: &ServerInfo, part: &str, mut described: Vec<Described>, sum:
             None => missing.push(tool),
         }
     }
-    // Names that look like others, or are long, are not those of the server.
+    // Names that look like others, or are long, differ from the server's names.
     let renamed = described.len();
     rows.extend(described.iter().map(|described| row(&described.tool.name, described)));
     for tool in missing.iter().filter(|tool| !tool.enabled) {
@@ -239,7 +239,7 @@ fn offers(info: &ServerInfo) -> String {
 /// Switches a server or one of its tools for this session, and in the user's file for later ones.
 fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<String, Problem> {
     let servers = base.mcp_servers();
-    // Names of servers may have blanks, names of tools have none.
+    // Names of servers may have blanks, but names of tools do not.
     let (name, tool) = match base.mcp_config().find(arguments) {
         Some(_) => (arguments, None),
         None => match arguments.rsplit_once(char::is_whitespace) {
@@ -261,7 +261,7 @@ fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<
         None => servers.set_enabled(name, enabled),
         Some(tool) => {
             let mut filter = config.tools.clone();
-            // What earlier commands of this session switched off stays so.
+            // Tools that earlier commands of this session switched off stay off.
             filter.disabled.extend(tools.into_iter().filter(|tool| !tool.enabled).map(|tool| tool.name));
             filter.disabled.retain(|other| other != tool);
             match (enabled, &mut filter.enabled) {

@@ -52,7 +52,8 @@ pub(crate) fn is_immediate(name: &str) -> bool {
     matches!(name, "context" | keep::NAME | "mode" | "net" | "permissions" | "thinking")
 }
 
-/// Runs a command of pinion itself and returns the Markdown that it prints; `None` if there is none with this name.
+/// Runs a command of pinion itself and returns the Markdown that it prints; `None` if pinion has no command with this
+/// name.
 pub(crate) fn run(name: &str, arguments: &str, agent: &Agent, base: &Base) -> Option<String> {
     match name {
         "context" => Some(context_report(agent)),
@@ -129,7 +130,7 @@ pub(crate) fn set_mode(agent: &Agent, name: &str) {
     }
 }
 
-/// Describes what a mode asks about.
+/// Describes the questions of a mode.
 pub(crate) fn describe(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Ask => "asks before every call",

@@ -36,10 +36,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of events that wait for stdout.
 const CHANNEL: usize = 256;
-/// Maximum characters of the summary of a call, and of that of its result.
+/// Maximum characters of the summary of a call, and of its result's summary.
 const INPUT_SUMMARY: usize = 100;
 const OUTPUT_SUMMARY: usize = 80;
-/// Arguments of which the first shows in the summary of a call.
+/// Arguments that summarize a call; the first one present is shown.
 const TELLING: [&str; 5] = ["command", "path", "query", "pattern", "url"];
 /// Time that an interrupted run has for its output.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -99,7 +99,7 @@ pub(crate) fn deny_unattended(mode: ApprovalMode, permissions: Arc<CallPermissio
 /// The reason of a denial. The model also gets the remedies, which the user reads once, at the end.
 const UNATTENDED: &str = "no one can be asked in this run";
 
-/// The approver of a run in which no one can be asked.
+/// The approver of a run without a user to ask.
 struct Unattended {
     remedy: &'static str,
     permissions: Arc<CallPermissions>,
@@ -108,7 +108,7 @@ struct Unattended {
 impl Approver for Unattended {
     fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         let reason = match question.notes.iter().find(|note| note.asks()) {
-            // No option answers for the user what a plugin asks.
+            // No option answers a plugin's question for the user.
             Some(note) => format!("{UNATTENDED}, and {note}"),
             None => match self.permissions.missing_sandbox(&question) {
                 Some(problem) => {
@@ -152,7 +152,7 @@ impl<'a> Headless<'a> {
     ) -> Result<Self> {
         let is_over = CancellationToken::new();
         let is_late = is_over.clone();
-        // The end of the program cancels what still loads, which is no problem of the run.
+        // The end of the program cancels unfinished loads, which is not a problem of the run.
         let amount = detail(global);
         let report = move |notice| {
             if !is_late.is_cancelled() {
@@ -178,7 +178,7 @@ impl<'a> Headless<'a> {
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over, _watch: watch })
     }
 
-    /// Completes the output and the session. Called when the agent is done, whatever the outcome.
+    /// Completes the output and the session. Called when the agent is done, with any outcome.
     pub(crate) async fn end(self) -> Result<Finished> {
         self.ready.runtime.deliver_events().await;
         self.ready.keeper.end_turn().await;
@@ -229,7 +229,7 @@ impl Finished {
         }
     }
 
-    /// Says on stderr what a reader of the answer cannot see in it.
+    /// Reports on stderr facts that the answer does not show.
     pub(crate) fn remark(&self, outcome: &Outcome) {
         if is_silent(outcome) {
             note(&text!("! the model ended its reply without an answer"));
@@ -368,7 +368,7 @@ async fn write(
     }
 }
 
-/// Finds the first denial of each tool for which no one could be asked.
+/// Finds the first denial of each tool that had no user to ask.
 #[derive(Default)]
 struct Denials {
     /// Tools of the calls that wait for approval.
@@ -396,8 +396,8 @@ impl Denials {
     }
 }
 
-/// Converts an event to JSON. The last one leaves out the messages, which were written one by one. Those of calls have a
-/// summary for people.
+/// Converts an event to JSON. The last one leaves out the messages, which were written one by one. Events of calls have
+/// a summary for people.
 fn stream_event(event: &Event) -> io::Result<Value> {
     let mut value = serde_json::to_value(event)?;
     let Some(fields) = value.as_object_mut() else { return Ok(value) };

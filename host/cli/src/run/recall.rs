@@ -66,7 +66,7 @@ mod tests {
         let shown = recalled(&messages);
         assert_eq!(shown[..2], ["  2 earlier messages", "> two"]);
         assert!(shown[2].starts_with("  • line\n") && shown[2].contains("30 more lines"), "{shown:?}");
-        // A summary is not what the user said last.
+        // A summary is not the user's last message.
         let summary = user(&format!("{}so far", pinion_agent::compaction::SUMMARY_FRAME));
         assert_eq!(recalled(&[user("the task"), summary, reply("done")]), ["> the task", "  done"]);
     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The amount of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
-    /// Only what the user must know.
+    /// Only notices that the user must know.
     Notices,
     /// One line for the model, for each call, and for each failure.
     Progress,
@@ -140,7 +140,7 @@ impl<W: Sink> Renderer<W> {
         Ok(())
     }
 
-    /// Returns a start and an end to display for a call that did not run, of which only the result is reported.
+    /// Returns a start and an end to display for a call that did not run, because only its result is reported.
     fn not_run(&mut self, event: &Event) -> Option<[Event; 2]> {
         let key = |call_id: &String| (event.run_id.clone(), call_id.clone());
         match &event.kind {

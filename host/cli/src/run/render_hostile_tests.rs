@@ -131,7 +131,7 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..10).prop_map(|parts| parts.concat())
 }
 
-/// Returns what is left of a text without our colours.
+/// Returns a text without our colours.
 fn without_colours(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let mut rest = parts.next().unwrap_or_default().to_owned();

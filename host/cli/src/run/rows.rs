@@ -31,8 +31,8 @@ pub(super) fn failure(text: &str, style: Style) -> Vec<Text> {
     if rows.is_empty() { vec![Text::default()] } else { rows }
 }
 
-/// Returns the line of a failure that says most: the last one before that which says how a program ended, or the first one
-/// of a tool that ran none.
+/// Returns the most telling line of a failure: the last line before the note on a program's end, or the first line if
+/// the tool ran no program.
 pub(super) fn failed_line(text: &str) -> &str {
     let is_ending = |line: &&str| line.starts_with('[') && line.ends_with(']');
     let mut said = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("hint: "));

@@ -28,8 +28,7 @@ impl Runs {
         *self.main.get_or_insert_with(|| event.run_id.clone()) == event.run_id
     }
 
-    /// Returns whether an event ends the foreground run, in which case the next event begins another. Must see every
-    /// event.
+    /// Returns whether an event ends the foreground run. If so, the next event begins another. Must see every event.
     pub(crate) fn is_end(&mut self, event: &Event) -> bool {
         let is_main = self.is_main(event);
         let is_end = is_main && matches!(event.kind, EventKind::AgentEnd { .. } | EventKind::ParallelEnd { .. });

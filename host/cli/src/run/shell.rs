@@ -1,7 +1,7 @@
 //! `!COMMAND`: shell commands of the user in a conversation.
 //!
-//! A command takes the way of the tool `bash`, with its grants, limits and deny patterns, but nobody is asked, because the
-//! user has typed it. The model learns of `!COMMAND` with the next message, and never of `!!COMMAND`.
+//! A command runs like a call of the tool `bash`, with its grants, limits and deny patterns, but without a question,
+//! because the user has typed it. The model learns of `!COMMAND` with the next message, and never of `!!COMMAND`.
 
 use crate::output::{indented, say};
 use crate::process::signals::interruptible_by;
@@ -37,8 +37,8 @@ impl<'a> ShellCommand<'a> {
         Some(Self { text: text.trim(), is_shared }).filter(|command| !command.text.is_empty())
     }
 
-    /// Runs the command and shows its output, or why there is none. Returns the message for the model, if it is to learn
-    /// of the command.
+    /// Runs the command and shows its output, or why there is no output. Returns the message for the model, if it is to
+    /// learn of the command.
     pub(crate) async fn show(
         &self,
         voice: Voice,
@@ -95,7 +95,7 @@ impl<'a> ShellCommand<'a> {
         Ok(tools.call(call, watched).await)
     }
 
-    /// Returns what the model learns of the command.
+    /// Returns the message about the command for the model.
     fn message(&self, output: &str) -> Message {
         let block = |language: &str, text: &str| {
             let fence = "`".repeat(longest_fence(text).max(2) + 1);

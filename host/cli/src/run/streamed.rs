@@ -1,9 +1,9 @@
 //! The model's text on stdout while it arrives, for a run without a conversation.
 //!
 //! A terminal may also show lines of stderr between two messages. There the text is laid out like in a conversation, block by
-//! block and indented, so that none of its rows can pass for one of the host. A pipe or a file gets every piece as it is.
+//! block and indented, so that its rows cannot pass for rows of the host. A pipe or a file gets every piece as it is.
 //!
-//! Text that was written stays, also that of a reply which failed and is asked for again.
+//! Written text stays, even if its reply failed and is requested again.
 
 use crate::output::terminal::Style;
 use crate::output::{self, Prose, Sink as _, Stdout};

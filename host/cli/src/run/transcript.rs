@@ -1,4 +1,4 @@
-//! A conversation that nobody answers, as the UI shows it, written row by row.
+//! A conversation without a user, as the UI shows it, written row by row.
 
 use crate::output::terminal::{Style, size};
 use crate::output::{Sink as _, Stdout, rows};
@@ -36,12 +36,12 @@ impl WrittenTranscript {
         Ok(Self { app: App::new(settings), highlighter: Highlighter::default(), style, started: Instant::now() })
     }
 
-    /// Applies an input and writes what has become final.
+    /// Applies an input and writes the rows that have become final.
     ///
     /// # Errors
     /// Stdout cannot be written.
     pub(crate) fn input(&mut self, input: Input) -> io::Result<()> {
-        // Nobody answers what the UI requests.
+        // The UI's requests have no recipient.
         let _ = self.app.handle(input, self.started.elapsed());
         self.write()?;
         while let Some(job) = self.app.unlit() {

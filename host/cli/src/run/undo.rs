@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MAX_TURNS: usize = 1_000_000;
 
 impl Chat<'_> {
-    /// Runs a command that undoes or shows changes; none if this is another command.
+    /// Runs a command that undoes or shows changes; `None` if this is another command.
     pub(crate) async fn undo_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
         let done = match name {
             "undo" => self.rewind(arguments, Target::Back(1)).await,
@@ -30,7 +30,7 @@ impl Chat<'_> {
         }))
     }
 
-    /// Says what was noticed about checkpoints.
+    /// Shows the notices about checkpoints.
     pub(crate) fn say_gaps(&self) {
         let notices = self.ready.keeper.take_notices();
         notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));

@@ -5,7 +5,7 @@ use crate::run::full::said::Said;
 use crate::run::render::Detail;
 use std::sync::Arc;
 
-/// The place where a conversation says what does not come from a run.
+/// The place where a conversation shows output that does not come from a run.
 #[derive(Clone)]
 pub(crate) enum Voice {
     /// Rows on stdout.

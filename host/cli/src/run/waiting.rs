@@ -4,7 +4,8 @@ use pinion_agent::event::Role;
 use pinion_agent::{Event, EventKind};
 use std::time::Duration;
 
-/// Time without a sign of the model after which a line says that the run waits for it; the next one comes after twice the time.
+/// Time without a sign of the model before a line says that the run waits for it; the next line comes after twice the
+/// time.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// A request of the main run that the model has not answered.

@@ -45,7 +45,7 @@ const STEP_KEYS: &[&str] = &[
     "notices",
 ];
 
-/// A test: what the plugin has, and one step or several.
+/// A test: the plugin's surroundings, and one step or several.
 #[derive(Debug)]
 pub struct Case {
     /// The name of the case.
@@ -75,11 +75,11 @@ pub(super) enum Action {
     Nothing,
 }
 
-/// One call, with what it must do.
+/// One call, with the expected outcome.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) action: Action,
-    /// The arguments of a tool, the text after a command's name, or what a hook gets.
+    /// The arguments of a tool, the text after a command's name, or the input of a hook.
     pub(super) input: Value,
     /// Files to write before the call, by path.
     pub(super) files: BTreeMap<String, String>,
@@ -191,7 +191,7 @@ fn parse(text: &str, is_toml: bool) -> Result<Vec<Case>, Mistake> {
     cases.into_iter().enumerate().map(|(at, case)| Case::parse(case, at + 1)).collect()
 }
 
-/// Refuses keys that are in none of the lists, and lists these.
+/// Refuses keys that are in neither list, and names the known keys.
 fn refuse_unknown(members: &Map<String, Value>, known: &[&[&str]]) -> Result<(), Mistake> {
     let known: Vec<&str> = known.iter().flat_map(|keys| keys.iter().copied()).collect();
     let Some(unknown) = members.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Compares what a step did with what it must do.
+//! Compares the outcome of a step with the expected one.
 
 use super::case::Expected;
 use super::step::Outcome;
@@ -6,7 +6,7 @@ use super::step::Outcome;
 /// Reads a file of the workspace of a case.
 pub(super) type Workspace<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
-/// Describes the first difference between an outcome and what a step expects.
+/// Describes the first difference between an outcome and a step's expectations.
 pub(super) fn difference(expected: &Expected, outcome: &Outcome, workspace: &Workspace<'_>) -> Option<String> {
     if let Some(failure) = of_error(expected, outcome) {
         return Some(failure);

@@ -1,4 +1,4 @@
-//! The part of the application in which cases run: its compiler, its cache of compiled code and its sandbox, without the
+//! The part of the application that runs cases: its compiler, its cache of compiled code and its sandbox, without the
 //! user's grants, secrets, servers and settings.
 
 use pinion_agent::secrets::Secrets;
@@ -31,13 +31,14 @@ pub fn host(base: &Base) -> Host {
     }
 }
 
-/// Returns the same base without what the user allows to programs: they get no network and no credentials, and write only
-/// to the workspace.
+/// Returns the same base without the user's permissions for programs: they get no network and no credentials, and write
+/// only to the workspace.
 fn alone(base: &Base, workspace: &Path) -> Base {
     let mut alone =
         Base { workspace: workspace.to_owned(), mcp: Arc::new(LazyServers::new(base.screen.clone())), ..base.clone() };
     let config = &mut alone.config;
-    // Who turned the sandbox off trusts the programs of a conversation, not those of a project's tests.
+    // A user who turned the sandbox off trusts the programs of a conversation, but not the programs of a project's
+    // tests.
     if config.sandbox.mode == SandboxMode::Off {
         config.sandbox.mode = SandboxMode::BestEffort;
     }

@@ -14,7 +14,7 @@ use pinion_app::screen::Screen;
 use pinion_plugin_test::{Host, TestError};
 use std::path::Path;
 
-/// Runs a case. Returns how it differs from what it expects, and the time of its calls.
+/// Runs a case. Returns the first difference from its expectations, and the time of its calls.
 pub async fn run(component: &Path, case: &Case, host: &Host, screen: &dyn Screen) -> (Option<String>, u64) {
     let running = match step::start(component, case, host).await {
         Ok(running) => running,

@@ -40,7 +40,7 @@ fn table<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T, String> 
 #[serde(try_from = "Value")]
 pub(super) struct Secret {
     pub(super) value: String,
-    /// The URLs that may receive it; all scripted servers if none.
+    /// The URLs that may receive it; all scripted servers if absent.
     pub(super) hosts: Option<Vec<String>>,
     pub(super) header: String,
     pub(super) scheme: Option<String>,
@@ -79,7 +79,7 @@ pub(super) struct ServerAnswer(AnswerTable);
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct AnswerTable {
-    /// The requests that it answers; all if none is named.
+    /// The requests that it answers; all if it names no method and no path.
     method: Option<String>,
     path: Option<String>,
     #[serde(default)]

@@ -83,7 +83,7 @@ fn with_scheme(origin: &str) -> String {
     if origin.contains("://") { origin.to_owned() } else { format!("https://{origin}") }
 }
 
-/// Runs a step and returns what it did.
+/// Runs a step and returns its outcome.
 ///
 /// # Errors
 /// The step itself is wrong: it names a tool, command or hook that the plugin does not have, or its input does not fit.
@@ -128,7 +128,7 @@ pub(super) async fn run(
 }
 
 impl Outcome {
-    /// Enters what the plugin did with its conversation and with servers since a step began.
+    /// Adds the plugin's use of its conversation and of servers since a step began.
     fn enter(&mut self, running: &Running, before: &Seen, received: usize) {
         let seen = running.seen();
         self.asked = seen.asked[before.asked.len()..].iter().map(|asked| asked.dialog.question.clone()).collect();
@@ -298,7 +298,7 @@ async fn offers(running: &Running, expected: Option<&[String]>) -> Vec<String> {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    // The comparison reports what is missing.
+    // The comparison reports missing tools.
     let _ = tokio::time::timeout(OFFER, is_there).await;
     now()
 }

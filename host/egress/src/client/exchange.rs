@@ -1,4 +1,4 @@
-//! One request and the head of its response, on a connection of its own, over HTTP/1.1.
+//! One request and the head of its response, on a separate connection, over HTTP/1.1.
 
 use crate::client::connect::Stream;
 use crate::credential::Credential;

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 /// Configuration of a [`Client`].
 #[derive(Clone)]
 pub struct ClientSettings {
-    /// Certificate authorities besides the system's, as PEM. Defaults to none.
+    /// Certificate authorities besides the system's, as PEM. Empty by default.
     pub certificates: Vec<u8>,
     /// The resolver and the sockets. Defaults to [`SystemNetwork`].
     pub network: Arc<dyn Network>,
@@ -110,7 +110,7 @@ impl Client {
             failure.sent(false)
         })?;
         let mut followed = 0;
-        // What the servers so far may know.
+        // Secrets that the servers so far may know.
         let known = Secrets::default();
         loop {
             let mut report = report(&outgoing);
@@ -168,7 +168,7 @@ fn permitted<'a>(
     request.credential.as_deref().map(|name| access.credentials.of(name, outgoing)).transpose()
 }
 
-/// The request to which a response redirects, and whether the credential goes with it.
+/// The request that a response redirects to, and whether the credential goes with it.
 type Next = (Outgoing, bool);
 
 /// The request itself, or one of its redirects.
@@ -189,7 +189,7 @@ impl Hop<'_> {
         }
         let is_same_origin = next.target.has_origin_of(&self.outgoing.target);
         if !is_same_origin && self.known.are_in(next.target.as_str().as_bytes()) {
-            // The name of the host may be what contains it.
+            // The name of the host may contain it.
             let origin = self.known.clean(&next.target.to_string()).into_owned();
             return Err(Denial::CredentialInRedirect { origin }.into());
         }

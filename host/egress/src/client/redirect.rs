@@ -1,11 +1,11 @@
-//! Redirects: the next request, without what the next server must not get.
+//! Redirects: the next request, without fields that the next server must not get.
 
 use crate::error::Failure;
 use crate::request::Outgoing;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, LOCATION};
 
-/// Fields that another origin gets. Everything else may be a credential, whatever its name.
+/// Fields that another origin gets. All other fields may be credentials, under any name.
 const HARMLESS: &[HeaderName] = &[
     header::ACCEPT,
     header::ACCEPT_LANGUAGE,
@@ -20,7 +20,7 @@ const HARMLESS: &[HeaderName] = &[
 /// Fields that describe a body.
 const OF_BODY: &[HeaderName] = &[header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::CONTENT_TYPE];
 
-/// Returns the request to which a response redirects; `None` if it is no redirect.
+/// Returns the request that a response redirects to; `None` if it is not a redirect.
 ///
 /// The method changes by the [Fetch standard](https://fetch.spec.whatwg.org/#http-redirect-fetch): 303 becomes a GET, as
 /// does a POST after 301 and 302; 307 and 308 repeat method and body.

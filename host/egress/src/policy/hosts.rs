@@ -1,4 +1,4 @@
-//! Hosts that programs may connect to, where nobody sees what they send.
+//! Hosts that programs may connect to with data that Pinion does not see.
 
 use super::parse::{self, InvalidRule};
 use super::{Denial, rule::HostPattern};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Ports of a rule that names none.
+/// Ports of a rule without ports.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// A pattern of hosts and ports: `["private "] host [":" port]`, with the hosts of [`Rule`](super::Rule).
@@ -93,12 +93,13 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Creates a list that allows what any of these rules covers.
+    /// Creates a list that allows hosts that any of these rules covers.
     pub fn new(rules: Vec<HostRule>) -> Self {
         Self { rules, denied: Vec::new() }
     }
 
-    /// Denies what any of these rules covers, whatever allows it. One without a port covers all ports.
+    /// Denies hosts that any of these rules covers, even if another rule allows them. A rule without a port covers all
+    /// ports.
     #[must_use]
     pub fn denying(mut self, denied: Vec<HostRule>) -> Self {
         self.denied = denied;

@@ -1,4 +1,4 @@
-//! Decisions: whether rules cover a request, and whether they cover the address to which it would connect.
+//! Decisions: whether rules cover a request, and whether they cover the address that it would connect to.
 //!
 //! A request is allowed if a rule covers its method and URL, and if the rules that cover it admit every address of the
 //! host. Both are checked for the first request and for each redirect.
@@ -51,7 +51,7 @@ pub enum Denial {
         /// The port.
         port: u16,
     },
-    /// A rule denies the host, whatever allows it.
+    /// A rule denies the host, even if another rule allows it.
     #[error("`{host}:{port}` is denied by a rule")]
     Denied {
         /// The host.
@@ -92,7 +92,7 @@ pub enum Denial {
 }
 
 impl Policy {
-    /// Creates a policy that allows what any of these rules covers.
+    /// Creates a policy that allows requests that any of these rules covers.
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { rules }
     }

@@ -28,8 +28,8 @@ use std::str::FromStr;
 ///
 /// A rule covers addresses of the public internet. A rule whose host is an address covers that one, of any kind.
 /// `localhost` and the names below it are this machine. A rule marked `private` also covers names that are on a private
-/// network or this machine; no mark opens link-local addresses and those of cloud metadata services, which a rule has to
-/// name as addresses.
+/// network or this machine; no mark opens link-local addresses and the addresses of cloud metadata services, which a
+/// rule has to name as addresses.
 ///
 /// ```
 /// use pinion_egress::Rule;
@@ -85,8 +85,8 @@ impl Rule {
             && other.segments.starts_with(&self.segments)
     }
 
-    /// Returns the rule for the requests that both rules cover, `None` if there are none. It covers no address that this
-    /// rule does not cover, whatever `other` does.
+    /// Returns the rule for the requests that both rules cover; `None` if there are no such requests. It covers no
+    /// address that this rule does not cover, even if `other` covers it.
     #[must_use]
     pub fn limited_to(&self, other: &Self) -> Option<Self> {
         let host = self.host.limited_to(&other.host)?;
@@ -131,7 +131,7 @@ impl Rule {
         self.scheme == Scheme::Https || is_local
     }
 
-    /// Returns the host of a rule for HTTPS, or the name that is above all of its hosts; none for other rules.
+    /// Returns the host of a rule for HTTPS, or the name that is above all of its hosts; `None` for other rules.
     pub(crate) fn encrypted_host(&self) -> Option<TargetHost> {
         match &self.host {
             _ if self.scheme == Scheme::Http => None,

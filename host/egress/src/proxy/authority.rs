@@ -1,7 +1,7 @@
-//! The certificate authority of one process, for the hosts at which the proxy reads what programs send.
+//! The certificate authority of one process, for the hosts whose traffic the proxy reads.
 //!
-//! Its key stays in the memory of the process. Its certificate names the hosts for which it may issue others, so that a
-//! program that trusts it cannot be deceived about any other host.
+//! Its key stays in the memory of the process. Its certificate names the hosts that it may issue certificates for, so
+//! that a program that trusts it cannot be deceived about any other host.
 
 use crate::policy::Rule;
 use crate::target::{Target, TargetHost};
@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const BEFORE: Duration = HOUR;
 /// Validity of the authority: longer than a process lives.
 const AUTHORITY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// Validity of a certificate, of which each connection gets its own.
+/// Validity of a certificate. Each connection gets a new one.
 const CERTIFICATE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The name of the authority in the messages of programs.
 const NAME: &str = "Pinion credentials of programs";
@@ -34,7 +34,7 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// Creates an authority with a key of its own. Without rules it can certify nothing.
+    /// Creates an authority with a new key. Without rules it can certify nothing.
     pub(super) fn new<'a>(rules: impl Iterator<Item = &'a Rule>) -> Result<Self, Error> {
         let mut params = params(NAME, AUTHORITY);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -83,7 +83,7 @@ fn params(name: &str, valid: Duration) -> CertificateParams {
     params
 }
 
-/// Permits the hosts of the rules. A kind of name of which none is permitted is excluded as a whole.
+/// Permits the hosts of the rules. A kind of name without a permitted name is excluded as a whole.
 fn constraints<'a>(rules: impl Iterator<Item = &'a Rule>) -> NameConstraints {
     let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
     for host in rules.filter_map(Rule::encrypted_host) {

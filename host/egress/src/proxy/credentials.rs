@@ -65,7 +65,7 @@ pub struct ProxyCredentials {
 pub struct AuthorityError(String);
 
 impl ProxyCredential {
-    /// Creates a credential with a placeholder that nobody can guess, for the requests that `rules` cover.
+    /// Creates a credential with a random placeholder that cannot be guessed, for the requests that `rules` cover.
     ///
     /// # Errors
     /// The placement or the rules are unusable, as for [`Credential::new`], or the system has no random numbers.
@@ -107,7 +107,8 @@ impl ProxyCredential {
         std::iter::once(AUTHORIZATION).chain(own)
     }
 
-    /// Replaces the placeholder by `secret` in the places where a secret may be; none if it is in none of them.
+    /// Replaces the placeholder by `secret` in the places where a secret may be; `None` if the placeholder is not
+    /// there.
     fn fill(&self, headers: &HeaderMap, url: &Url, secret: &str) -> Option<Result<(HeaderMap, Url), &'static str>> {
         let (mut headers, mut url, mut found) = (headers.clone(), url.clone(), false);
         for field in self.fields() {
@@ -257,9 +258,9 @@ impl ProxyCredentials {
         Ok(())
     }
 
-    /// Removes the secrets that were sent and may be sent to `target` from the fields of its response, and returns what removes
-    /// them from its body; `None` if there are none. A whole secret becomes its placeholder, so that the program can use it
-    /// again.
+    /// Removes the secrets that were sent and may be sent to `target` from the fields of its response, and returns the
+    /// redactor that removes them from its body; `None` if there are no such secrets. A whole secret becomes its
+    /// placeholder, so that the program can use it again.
     pub(super) fn mask(&self, target: &Target, headers: &mut HeaderMap) -> Option<ByteRedactor> {
         let secrets = Secrets::default();
         for (index, secret) in self.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {

@@ -129,11 +129,11 @@ fn answer(
         if decoder.is_gzip() {
             head.headers.remove(CONTENT_ENCODING);
         }
-        // Without a body, the length is that of another response.
+        // Without a body, the length belongs to another response.
         if method != Method::HEAD || decoder.is_gzip() {
             head.headers.remove(CONTENT_LENGTH);
         }
-        // The words beside the status, which the server chose.
+        // The words after the status, which the server chose.
         head.extensions.clear();
         masked = Some(Masking { decoder, mask, input: Bytes::new(), has_ended: body.is_end_stream() });
     }
@@ -156,7 +156,7 @@ fn remove_fields_of_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// Answers a request that is not served, in words for whoever reads the output of the program.
+/// Answers a request that is not served, in words for the reader of the program's output.
 pub(super) fn refused(refusal: &Refusal) -> Response<Reply> {
     let status = match refusal.kind {
         RefusalKind::Malformed => StatusCode::BAD_REQUEST,
@@ -189,7 +189,7 @@ struct Masking {
 }
 
 impl Masking {
-    /// Returns the next bytes for the program, and none at the end. Trailers are dropped.
+    /// Returns the next bytes for the program, and `None` at the end. Trailers are dropped.
     fn poll(&mut self, body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         while !self.has_ended {
             let mut out = Vec::new();
@@ -237,7 +237,7 @@ impl Body for Forwarded {
         match &polled {
             Poll::Ready(None) => report.exchange.outcome = Outcome::Complete,
             Poll::Ready(Some(Err(error))) => report.exchange.outcome = Outcome::Failed(error.to_string()),
-            // Nobody asks for more after a frame that is known to be the last one.
+            // There is no further poll after a frame that is known to be the last one.
             Poll::Ready(Some(Ok(_))) if is_last => report.exchange.outcome = Outcome::Complete,
             Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
         }

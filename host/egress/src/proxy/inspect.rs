@@ -125,7 +125,7 @@ fn checked(origin: &Target, request: &Request<Incoming>) -> Result<(), Refusal> 
     }
 }
 
-/// Returns whether the URL and the field `host`, as far as there are any, name `origin`.
+/// Returns whether the URL and the field `host` name `origin`. An absent one counts as matching.
 fn is_for(origin: &Target, uri: &Uri, headers: &HeaderMap) -> bool {
     let names_origin = |authority: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '[' | ']');

@@ -1,4 +1,4 @@
-//! A proxy for programs that have no network of their own: HTTP, with `CONNECT` for everything but plain HTTP, and SOCKS5.
+//! A proxy for programs without network access: HTTP, with `CONNECT` for everything but plain HTTP, and SOCKS5.
 //!
 //! The first byte of a connection tells which. Every request passes the same checks, in the same order:
 //!
@@ -7,8 +7,8 @@
 //! 3. The rules admit every address of the host, which only the proxy resolves.
 //! 4. The connection goes to one of these addresses.
 //!
-//! A connection whose host is no longer covered, after the rules changed, is closed. What a tunnel carries is not seen: a
-//! server that serves several names, such as that of a content network, is allowed with each of them.
+//! A connection whose host is no longer covered, after the rules changed, is closed. The proxy does not see the content
+//! of a tunnel: a server that serves several names, such as a content network's server, is allowed with each of them.
 //!
 //! The exception are tunnels to the hosts of credentials that programs use through placeholders: there the proxy reads
 //! the requests ([`inspect`]) and puts secrets in the place of placeholders ([`credentials`]).
@@ -47,7 +47,7 @@ const MAX_CONNECTIONS: usize = 128;
 const HEAD: Duration = Duration::from_secs(15);
 /// Time to resolve a name and to connect to its addresses.
 const CONNECT: Duration = Duration::from_secs(15);
-/// Time without a byte after which a connection is closed, at the latest when it has passed twice.
+/// Time without a byte before a connection is closed, at the latest when it has passed twice.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 /// Pause after the system refused a connection, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -63,7 +63,7 @@ pub struct ProxySettings {
     pub hosts: watch::Receiver<Arc<Hosts>>,
     /// Receives a report for each request, and for each attempt that was refused.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Returns how to allow what was refused, for a line that begins with `hint:`.
+    /// Returns how to allow a refused request, for a line that begins with `hint:`.
     pub advice: fn(&Denial) -> Option<String>,
     /// The credentials that programs use through placeholders.
     pub credentials: Option<Arc<ProxyCredentials>>,
@@ -116,7 +116,7 @@ enum RefusalKind {
 }
 
 impl Proxy {
-    /// Creates a proxy that serves nobody yet.
+    /// Creates a proxy without clients.
     pub fn new(settings: ProxySettings) -> Self {
         Self { settings, connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)), handshakes: watch::Sender::new(0) }
     }

@@ -109,7 +109,7 @@ async fn handshake(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result
     let port = u16::from_be_bytes(read(stream).await?);
     let host = String::from_utf8_lossy(&host).into_owned();
     let malformed = |reason: String| Failed::Malformed(host.clone(), port, reason);
-    // A name with a colon would bring a port of its own.
+    // A name with a colon would bring a second port.
     if kind == 3 && host.contains([':', '[', ']']) {
         return Err(malformed("the host is no name".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Attempts of a plugin to reach anything but what it was granted: `GET,HEAD https://api.example.com/v1/*`.
+//! Attempts of a plugin to reach anything outside its grant: `GET,HEAD https://api.example.com/v1/*`.
 //!
 //! After each attempt, the request was refused, no connection was opened to any other address or port, and the server
 //! of the grant saw only requests that the grant covers.

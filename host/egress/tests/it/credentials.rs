@@ -220,7 +220,7 @@ async fn echoed_secret_is_redacted_everywhere() {
     }
 }
 
-/// Requests of a plugin whose server repeats what it sends, to the server of the credential and to one of its own.
+/// Requests of a plugin to the server of the credential and to the plugin's own server, which both repeat the request.
 #[tokio::test]
 async fn answers_do_not_tell_whether_a_guess_is_right() {
     let echo = || {
@@ -327,7 +327,7 @@ async fn credential_for_this_machine_is_sent_without_tls() {
     let request = with_key(Request::new("GET", "http://localhost:3000/"));
     assert_eq!(read(&client(&network), request, &Access::new(&rules, &keys)).await, Ok("local".to_owned()));
     assert_eq!(server.values("authorization").len(), 1);
-    // A name that only resolves to this machine is none of its names.
+    // A name that only resolves to this machine does not count as one of its names.
     network.answers("mine.example", "127.0.0.1");
     let error = fetch(&network, &["http://mine.example"], Request::new("GET", "http://mine.example/")).await;
     assert!(matches!(error, Err(SendError::Denied { .. })));

@@ -1,4 +1,4 @@
-//! Programs that use credentials through placeholders, and what hostile ones and servers try.
+//! Programs that use credentials through placeholders, and attacks by programs and servers.
 
 use crate::support::SECRET;
 use crate::support::certificates::{AUTHORITY, acceptor};
@@ -380,7 +380,7 @@ async fn plain_http_carries_a_secret_to_this_machine_only() {
              Connection: close\r\n\r\n"
         );
         let said = pinion.proxy.says(request).await;
-        // Where the secret is sent, the response is masked; elsewhere the server repeats what it got.
+        // Where the secret is sent, the response is masked; elsewhere the server repeats the request.
         assert!(said.contains(&format!("Bearer {placeholder}")) && !said.contains(SECRET), "{said}");
         assert_eq!(server.values("authorization").contains(&format!("Bearer {SECRET}")), is_sent, "{origin}");
     }

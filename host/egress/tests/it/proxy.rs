@@ -1,4 +1,4 @@
-//! Programs at the proxy: what they reach, and what hostile ones try.
+//! Programs at the proxy: the hosts that they reach, and attacks by hostile ones.
 
 use crate::support::network::{PUBLIC, TestNetwork};
 use crate::support::proxy::{Running, connect_to, head, hosts, socks};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// A server that repeats what it gets.
+/// A server that repeats its input.
 async fn echo() -> RawServer {
     RawServer::start(|mut stream| async move {
         let (mut read, mut write) = stream.split();
@@ -334,7 +334,7 @@ async fn flood_of_connections_waits_and_others_go_on_after_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever a program sends, nothing but the allowed host is resolved, and the proxy serves the next one.
+    /// For all bytes that a program sends, nothing but the allowed host is resolved, and the proxy serves the next one.
     #[test]
     fn any_bytes_lead_nowhere_else(bytes in requests()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,8 +1,8 @@
 //! Catalogues on disk, so that tools are known before their server runs.
 //!
 //! One file per identity, of mode 0600, replaced atomically. A file that is damaged, of another version or of another
-//! server counts as none: the next connection writes a new one. An entry that cannot be used costs no other. A further file is replaced after each of them, so that one
-//! look shows whether any has changed.
+//! server is ignored: the next connection writes a new one. An entry that cannot be used does not affect the others. A
+//! further file is replaced after each of them, so that one look shows whether any has changed.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -128,7 +128,7 @@ fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
     Ok(Catalogue { is_deaf: stored.is_deaf, ..collector.finish() })
 }
 
-/// Opens no FIFO for ever and follows no symbolic link.
+/// Opens no FIFO forever and follows no symbolic link.
 #[cfg(unix)]
 fn libc_flags() -> i32 {
     (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC).bits() as i32

@@ -30,7 +30,7 @@ pub struct Contact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The server connected and listed what it offers.
+    /// The server connected and listed its offer.
     Ready,
     /// It could not be reached, or ended by itself.
     Failed,
@@ -49,7 +49,7 @@ pub(crate) fn write(directory: &Path, identity: &str, outcome: Outcome, problem:
     replace(directory, &path, &serde_json::to_vec(&contact)?)
 }
 
-/// Reads the last contact; none if there was none, or the file is damaged.
+/// Reads the last contact; `None` if there was no contact, or the file is damaged.
 pub(crate) fn read(directory: &Path, identity: &str) -> Option<Contact> {
     let text = read_text(&file(directory, identity, EXTENSION)?, MAX_FILE).ok()?;
     let contact: Contact = serde_json::from_str(&text).ok()?;

@@ -82,7 +82,7 @@ fn schema(members: &mut Map<String, Value>) -> Result<Option<String>, String> {
     let given = members.get("inputSchema").cloned().unwrap_or_default();
     let (schema, remark) = match given {
         Value::Object(_) => return Ok(None),
-        // Tools without arguments often have none.
+        // Tools without arguments often have no schema.
         Value::Null => (any(), None),
         Value::Bool(true) => (any(), Some("its `inputSchema` is `true`, so that it takes any arguments".to_owned())),
         Value::String(text) => match serde_json::from_str(&text) {

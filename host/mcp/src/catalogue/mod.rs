@@ -85,7 +85,7 @@ impl Collector {
         Self { bytes: 0, dropped: 0, catalogue, names: HashSet::new() }
     }
 
-    /// Adds an entry. Returns false once the list is full, after which no further page is worth fetching.
+    /// Adds an entry. Returns false once the list is full, so that no further page is worth fetching.
     pub(crate) fn add(&mut self, kind: Kind, name: &str, definition: &impl Serialize) -> bool {
         match serde_json::to_string(definition) {
             Ok(definition) => self.add_text(kind, name, &definition),
@@ -93,7 +93,7 @@ impl Collector {
         }
     }
 
-    /// Adds an entry of any form. An entry that cannot be used is dropped and costs no other.
+    /// Adds an entry of any form. An entry that cannot be used is dropped and does not affect the others.
     pub(crate) fn add_any(&mut self, kind: Kind, entry: &Value) -> bool {
         match entry::read(kind, entry) {
             Ok((name, definition, remark)) => {

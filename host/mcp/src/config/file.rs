@@ -50,7 +50,7 @@ pub struct Problem {
 }
 
 impl ServerFile {
-    /// Parses a file. Variables are looked up with `variables`; those of switched-off servers need not exist.
+    /// Parses a file. Variables are looked up with `variables`; variables of switched-off servers need not exist.
     #[must_use]
     pub fn parse(text: &str, source: &ConfigSource, variables: Variables<'_>) -> Self {
         let mut file = Self::default();
@@ -126,7 +126,7 @@ impl ServerFile {
 /// Checks the name of a server: 1 to 64 letters, digits, `_`, `-`, `.` and inner blanks.
 ///
 /// # Errors
-/// The text says what is wrong.
+/// The text names the problem.
 pub fn check_name(name: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
     match name {

@@ -22,7 +22,7 @@ pub struct Found {
     pub name: String,
     /// Its entry for `mcpServers`.
     pub entry: Value,
-    /// Texts about what could not be taken over.
+    /// Texts about settings that could not be taken over.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Members of JSON objects with the lines on which they stand.
+//! Members of JSON objects with their lines.
 
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use std::fmt;
 /// Maximum number of members of one object.
 const MAX_MEMBERS: usize = 1024;
 
-/// A value in a file, and the line on which it begins.
+/// A value in a file, and the line where it begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located<'a> {
     raw: &'a str,
@@ -49,7 +49,7 @@ impl<'a> Located<'a> {
     /// Returns the members of the object that the value is.
     ///
     /// # Errors
-    /// The value is no object, is invalid JSON, or has a name twice.
+    /// The value is not an object, is invalid JSON, or has a name twice.
     pub(super) fn members(self) -> Result<Members<'a>, Mistake> {
         let raw: RawMembers<'a> = serde_json::from_str(self.raw).map_err(|error| Mistake::of(self.line, &error))?;
         let mut members = Members::with_capacity(raw.0.len());

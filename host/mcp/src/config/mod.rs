@@ -23,7 +23,7 @@ use url::Url;
 /// One configured server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Name under which tools, commands and messages refer to the server.
+    /// Name that tools, commands and messages use for the server.
     pub name: String,
     /// Command or address of the server.
     pub transport: Transport,
@@ -37,7 +37,7 @@ pub struct ServerConfig {
     pub has_startup_limit: bool,
     /// Limit on one request.
     pub call_timeout: Duration,
-    /// Time without requests after which the connection is closed; `None` keeps it.
+    /// Time without requests until the connection is closed; `None` keeps it.
     pub idle_timeout: Option<Duration>,
     /// File the entry comes from.
     pub source: ConfigSource,
@@ -54,7 +54,7 @@ impl ServerConfig {
     pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
     /// Default limit on one request.
     pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-    /// Default time without requests after which the connection is closed.
+    /// Default time without requests until the connection is closed.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
     /// Returns an enabled server with default limits, as if written in the user's file.
@@ -220,7 +220,7 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// Returns whether the tool is offered. A pattern that is no valid glob matches only its own text.
+    /// Returns whether the tool is offered. A pattern that is not a valid glob matches only its own text.
     #[must_use]
     pub fn allows(&self, tool: &str) -> bool {
         let matches = |pattern: &String| {
@@ -258,7 +258,7 @@ pub struct OAuthConfig {
     pub client_id: Option<String>,
     /// Secret of that client.
     pub client_secret: Option<SecretString>,
-    /// Private key of that client in PEM, with which it proves itself in place of a secret.
+    /// Private key of that client in PEM, which proves its identity in place of a secret.
     pub private_key: Option<SecretString>,
     /// Algorithm of its signatures, such as `ES256`; `None` takes the usual one for the key.
     pub signing_algorithm: Option<String>,

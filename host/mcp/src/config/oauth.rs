@@ -111,7 +111,7 @@ fn endpoint(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Parses the address of a client's metadata document, of which the protocol wants https and a path.
+/// Parses the address of a client's metadata document; the protocol requires https and a path.
 fn document(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("`clientMetadataUrl`: {error}"))?;
     let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();

@@ -28,7 +28,8 @@ impl Connection {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the catalogue was fetched, and how long it is good for. None is until the server announces a change.
+    /// Notes that the catalogue was fetched, and how long it is good for. `None` means until the server announces a
+    /// change.
     pub(crate) fn fetched(&self, lifetime: Option<Duration>) {
         self.lifetime.send_replace(lifetime.map(|lifetime| (Instant::now(), lifetime)));
     }
@@ -72,8 +73,8 @@ impl Connection {
         self.is_doubtful.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the server still answers, after a request that it left unanswered: a program may hang, and a server
-    /// over HTTP may have lost what it knew. A server that works on other requests is not asked.
+    /// Returns whether the server still answers, after a request that it left unanswered: a program may hang, and a
+    /// server over HTTP may have lost its state. A server that works on other requests is not asked.
     pub(crate) async fn is_alive(&self) -> bool {
         if !self.is_doubtful.load(Ordering::Relaxed) || self.traffic.is_busy() {
             return true;
@@ -87,7 +88,8 @@ impl Connection {
         is_alive
     }
 
-    /// Returns a request that any server answers at once. None where requests have nothing in common that could be lost.
+    /// Returns a request that any server answers at once. `None` where requests have nothing in common that could be
+    /// lost.
     fn probe(&self) -> Option<ClientRequest> {
         let has_initialize = self.info().is_none_or(|info| info.protocol_version.has_initialize());
         match (has_initialize, &self.url) {

@@ -1,4 +1,4 @@
-//! Tasks of protocol 2025-11-25: a call that asks to become a task, whose result is fetched by a request of its own.
+//! Tasks of protocol 2025-11-25: a call that asks to become a task, whose result is fetched by a separate request.
 //!
 //! Servers of that protocol have tools that can only be called so.
 
@@ -15,7 +15,7 @@ use crate::questions::Questions;
 use crate::request::{CallContext, Request};
 use crate::tasks::Followed;
 
-/// Time for which a server is asked to keep a result, in milliseconds.
+/// Time that a server is asked to keep a result, in milliseconds.
 const KEPT: u64 = 24 * 3_600_000;
 /// Code of the error for a tool that can only be called as a task.
 const NO_METHOD: i64 = -32_601;
@@ -30,8 +30,8 @@ pub(super) fn is_wanted(request: &Request, error: &McpError) -> bool {
     }
 }
 
-/// Returns whether a result is such a refusal, which the TypeScript SDK makes a result. Its words are those of the SDK, so that no
-/// result of a tool that ran is taken for one.
+/// Returns whether a result is such a refusal, which the TypeScript SDK makes a result. Its words come from the SDK, so
+/// that no result of a tool that ran is taken for one.
 pub(super) fn is_refusal(request: &Request, result: &ServerResult) -> bool {
     let (Request::CallTool { .. }, ServerResult::CallToolResult(result)) = (request, result) else { return false };
     let text = result.content.first().and_then(|content| content.as_text()).map(|text| text.text.as_str());
@@ -63,7 +63,7 @@ pub(super) enum EarlyState {
 }
 
 impl EarlyState {
-    /// Reads the answer to `tasks/get`. None if it is something else.
+    /// Reads the answer to `tasks/get`. `None` if it is something else.
     pub(super) fn of(state: &Value) -> Option<Self> {
         Some(match state.get("status")?.as_str()? {
             "working" | "submitted" => Self::Working {

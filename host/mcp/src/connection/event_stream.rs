@@ -1,4 +1,4 @@
-//! The stream of events that a session has beside its requests, and for which they wait.
+//! The stream of events that a session has besides its requests, which wait for it.
 //!
 //! rmcp opens it in the background. A server sends notices there, and some drop those that come before: a list that changes
 //! between its request and the stream would stay out of date. Requests use connections that are kept, the stream needs a new
@@ -22,7 +22,7 @@ impl EventStream {
         self.0.send_replace(Some(Instant::now() + PATIENCE));
     }
 
-    /// Notes that it is open, or that the server has none.
+    /// Notes that it is open, or that the server has no such stream.
     pub(super) fn settle(&self) {
         self.0.send_replace(None);
     }

@@ -75,7 +75,7 @@ impl Drop for Route {
     }
 }
 
-/// Handles what a server sends by itself. All of it returns at once, except questions to the user.
+/// Handles messages that a server sends by itself. All of it returns at once, except questions to the user.
 #[derive(Clone)]
 pub(crate) struct Handler {
     pub(crate) questions: Questions,

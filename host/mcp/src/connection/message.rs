@@ -1,4 +1,4 @@
-//! Messages of servers: bounded, repaired and parsed, whatever the transport.
+//! Messages of servers: bounded, repaired and parsed, for any transport.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub(super) enum Unreadable {
     Broken(String),
 }
 
-/// The members of a message that say what it is.
+/// The members of a message that show its kind.
 #[derive(Deserialize)]
 struct Frame<'a> {
     id: Option<RequestId>,
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &[u8]) -> Result<ServerJsonRpcMessage, Unreadable> {
     }
 }
 
-/// Returns the data of an event for a parser that drops what it cannot read, so that no request waits for ever.
+/// Returns the data of an event for a parser that drops messages that it cannot read, so that no request waits forever.
 pub(super) fn event(data: String) -> String {
     let text = data.trim_start().as_bytes();
     if let Ok(Cow::Borrowed(_)) = prepare(text)
@@ -83,7 +83,7 @@ fn wrong(id: Option<RequestId>, problem: String) -> ServerJsonRpcMessage {
     JsonRpcMessage::error(ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None), id)
 }
 
-/// Reads an error of another form than that of JSON-RPC, such as a text.
+/// Reads an error in another form than JSON-RPC's, such as a text.
 fn failure(error: &RawValue) -> ErrorData {
     let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
     let code = match value.get("code") {

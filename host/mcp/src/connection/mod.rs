@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     Lost(McpError),
     /// The connection was lost while the server works on a task, which goes on.
     Task(Followed, McpError),
-    /// The server wants a login, or one with more scopes; with the header with which it said so.
+    /// The server wants a login, or one with more scopes; with the header that said so.
     Login(Option<String>),
 }
 
@@ -310,7 +310,7 @@ impl Connection {
         let mut patience = Instant::now() + limit;
         loop {
             let Some(handle) = pending.0.as_mut() else { return Err(self.late(method, true).into()) };
-            // The limit is the server's, and stands still while the user answers one of its questions.
+            // The limit is the server's, and pauses while the user answers one of its questions.
             let asks = self.traffic.changed();
             let until = if self.traffic.is_asking() { call.deadline } else { patience.min(call.deadline) };
             let answer = tokio::select! {

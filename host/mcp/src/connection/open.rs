@@ -37,7 +37,7 @@ pub(crate) struct Opened {
 /// Reason that a connection could not be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// The server wants a login. The challenge is the header with which it said so.
+    /// The server wants a login. The challenge is the header that said so.
     Login(Option<String>),
     /// Text that continues ``MCP server `x` ``.
     Failed(String),
@@ -48,7 +48,7 @@ pub(crate) struct Opener<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) launcher: &'a dyn Launcher,
     pub(crate) http: &'a Arc<Http>,
-    /// The login; none for stdio.
+    /// The login; `None` for stdio.
     pub(crate) oauth: Option<&'a OAuth>,
     pub(crate) handler: Handler,
     /// The server is known not to survive or answer `server/discover`.
@@ -136,8 +136,8 @@ impl Opener<'_> {
             backoff.max_times = Some(5);
             backoff.max_delay = Some(Duration::from_secs(30));
             config.retry_config = Arc::new(backoff);
-            // A server that lost its session also lost what it was subscribed to, and may offer something else: it gets a
-            // new connection.
+            // A server that lost its session also lost its subscriptions, and may offer something else: it gets a new
+            // connection.
             config.reinit_on_expired_session = false;
             config
         };
@@ -234,7 +234,7 @@ fn describe(error: &ClientInitializeError) -> String {
     }
 }
 
-/// Returns the status of the response with which a server over HTTP refused to connect.
+/// Returns the status of a server's response over HTTP that refused the connection.
 fn status(error: &ClientInitializeError) -> Option<u16> {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => status(fallback),
@@ -258,8 +258,8 @@ fn is_nonsense(error: &ClientInitializeError) -> bool {
     matches!(error, ClientInitializeError::ExpectedInitResult(_))
 }
 
-/// Returns whether a server over HTTP refuses messages at its address, as those with the transport of 2024-11-05 do, with
-/// whatever status their framework has for it. Refusals of the client, and of too many requests, are no such sign.
+/// Returns whether a server over HTTP refuses messages at its address, as those with the transport of 2024-11-05 do,
+/// with any status that their framework has for it. Refusals of the client, and of too many requests, are no such sign.
 fn refuses_messages(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refuses_messages(fallback),

@@ -24,7 +24,7 @@ type Writer = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
 
 /// The transport over two pipes.
 pub(crate) struct Pipe {
-    /// None once the output has ended, broke the protocol, or is not read any more.
+    /// `None` once the output has ended, broke the protocol, or is not read any more.
     reader: Option<Lines>,
     writer: Writer,
     /// A `server/discover` request that is not answered, and when it counts as not understood.
@@ -48,7 +48,7 @@ impl Pipe {
         Self { reader: Some(reader), writer, discovery: None, discovery_wait, fault, given_up: None }
     }
 
-    /// Reads the next message; none at the end. A caller that stops waiting loses nothing.
+    /// Reads the next message; `None` at the end. A caller that stops waiting loses nothing.
     async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
         let fault = match self.reader.as_mut()?.next().await {
             Ok(Some(message)) => return Some(message),
@@ -79,7 +79,8 @@ impl Transport<RoleClient> for Pipe {
             writer.write_all(&line).await?;
             writer.flush().await
         });
-        // The caller hands the future to a task of its own. Most pipes have room, so that the server need not wait for that.
+        // The caller hands the future to a separate task. Most pipes have room, so that the server need not wait for
+        // that.
         match (&mut writing).now_or_never() {
             Some(written) => Either::Left(ready(written)),
             None => Either::Right(writing),
@@ -144,7 +145,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads the next message; none at the end. A caller that stops waiting loses nothing.
+    /// Reads the next message; `None` at the end. A caller that stops waiting loses nothing.
     ///
     /// # Errors
     /// The output breaks off or breaks the protocol; with the fault of the server.
@@ -183,7 +184,7 @@ impl Lines {
         }
     }
 
-    /// Parses the line; none if it is no message.
+    /// Parses the line; `None` if it is not a message.
     fn message(&mut self) -> Result<Option<ServerJsonRpcMessage>, String> {
         let text = self.line.trim_ascii();
         if text.is_empty() {

@@ -101,7 +101,8 @@ fn challenge(response: &Response) -> Option<WebError> {
     })
 }
 
-/// Reads a response that is no success: its error in the form of JSON-RPC, or its status and the beginning of its text.
+/// Reads a response that is not a success: its error in the form of JSON-RPC, or its status and the beginning of its
+/// text.
 async fn refused(
     response: Response,
     is_json: bool,
@@ -155,7 +156,7 @@ async fn body(response: Response, max: usize) -> Result<Vec<u8>, WebError> {
     Ok(body)
 }
 
-/// Reads the beginning of a body that nobody waits for.
+/// Reads the beginning of a body that no request waits for.
 async fn beginning(response: Response, max: usize) -> Vec<u8> {
     let mut body = Vec::new();
     let mut packets = response.bytes_stream();

@@ -1,10 +1,11 @@
-//! Results in other forms than the protocol has, whose meaning is clear. A part that cannot be used costs no other.
+//! Results in other forms than the protocol has, whose meaning is clear. A part that cannot be used does not affect the
+//! others.
 
 use serde_json::{Map, Value, json};
 
 use crate::request::Request;
 
-/// Returns the result of a request in the form of the protocol, as far as it can be brought into it.
+/// Returns the result of a request, with the parts that can be repaired in the form of the protocol.
 pub(super) fn repaired(request: &Request, result: Value) -> Value {
     let list = match request {
         Request::CallTool { .. } => return tool_result(result),
@@ -93,7 +94,7 @@ fn parts(content: Value) -> Vec<Value> {
     let text = |text: String| json!({ "type": "text", "text": text });
     let part = |part: Value| match part {
         Value::Null => None,
-        // Without a type, the text is what is meant.
+        // Without a type, a text is meant.
         Value::Object(mut members)
             if !members.contains_key("type") && members.get("text").is_some_and(Value::is_string) =>
         {

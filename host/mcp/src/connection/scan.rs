@@ -1,4 +1,4 @@
-//! The text of messages before they are parsed: bounds on the number of values, and repairs of what servers get wrong.
+//! The text of messages before they are parsed: bounds on the number of values, and repairs of servers' mistakes.
 //!
 //! One pass over the bytes. It copies nothing unless it changes something, so that a message costs no more memory than its bytes
 //! until it is known to be bounded.

@@ -149,7 +149,7 @@ struct Events {
 }
 
 impl Events {
-    /// Returns the events that a packet completes; none if one is too large.
+    /// Returns the events that a packet completes; `None` if one is too large.
     fn feed(&mut self, packet: &[u8]) -> Option<Vec<Event>> {
         let mut ready = Vec::new();
         for part in packet.split_inclusive(|byte| *byte == b'\n') {

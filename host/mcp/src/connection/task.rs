@@ -18,7 +18,7 @@ use crate::questions::Questions;
 use crate::request::{CallContext, Request};
 use crate::tasks::Followed;
 
-/// Bounds of the time between two looks at a task, and the time if the server names none.
+/// Bounds of the time between two looks at a task, and the time if the server does not name one.
 const POLL_MIN: Duration = Duration::from_millis(100);
 const POLL_MAX: Duration = Duration::from_secs(10);
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
@@ -172,7 +172,7 @@ impl Connection {
     }
 }
 
-/// Reports what a server says about its work.
+/// Reports a server's text about its work.
 fn report(call: &CallContext, text: Option<&str>) {
     if let (Some(on_progress), Some(text)) = (call.progress(), text) {
         on_progress(Progress { fraction: None, message: Some(quoted(text)) });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// The counts, shared by a connection and the handler of what the server sends.
+/// The counts, shared by a connection and the handler of the server's messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traffic(Arc<Counts>);
 
@@ -70,7 +70,7 @@ impl Traffic {
         self.0.changed.notified()
     }
 
-    /// Answers a question of the server, as long as it works on a request. None if it works on none.
+    /// Answers a question of the server, as long as it works on a request. Returns `None` if it works on no request.
     pub(super) async fn during_request<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let idle = async {
             loop {

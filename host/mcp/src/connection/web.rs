@@ -1,8 +1,9 @@
-//! Requests over streamable HTTP, and what their failures mean.
+//! Requests over streamable HTTP, and the meaning of their failures.
 //!
-//! The requests are sent by [`Post`], apart from those that begin a connection and notices, which are rmcp's. Three kinds of answers need a reading of their own: an error that names no request, which would
-//! leave its request waiting for ever; any such answer within a session, which the server then no longer knows; and statuses,
-//! which rmcp has only in texts.
+//! The requests are sent by [`Post`], apart from those that begin a connection and notices, which are rmcp's. Three
+//! kinds of answers need special handling: an error that names no request, which would leave its request waiting
+//! forever; any such answer within a session, which the server then no longer knows; and statuses, which rmcp has only
+//! in texts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,7 +131,7 @@ impl StreamableHttpClient for Web {
     }
 }
 
-/// Returns whether a message is the one after which rmcp opens the stream of events.
+/// Returns whether a message makes rmcp open the stream of events afterwards.
 fn is_initialized(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Notification(message)
         if matches!(message.notification, ClientNotification::InitializedNotification(_)))
@@ -159,7 +160,7 @@ fn read(
     }
 }
 
-/// Returns the status of a response that is no answer.
+/// Returns the status of a response that is not an answer.
 pub(super) fn status(error: &WebError) -> Option<u16> {
     match error {
         WebError::HttpStatus(error) => Some(error.status),

@@ -68,7 +68,7 @@ fn seconds(value: &Value) -> Option<u64> {
         Value::String(text) => text.trim().parse().ok()?,
         value => value.as_f64()?,
     };
-    // A token whose lifetime is no number of seconds is not older than this program.
+    // A token whose lifetime is not a number of seconds is not older than this program.
     (0.0..=f64::from(u32::MAX)).contains(&number).then_some(number as u64)
 }
 

@@ -1,4 +1,4 @@
-//! Assertions with which a client proves itself by a private key (RFC 7523).
+//! Assertions that prove a client's identity by a private key (RFC 7523).
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
-/// Seconds for which an assertion is valid.
+/// Seconds that an assertion is valid.
 const LIFETIME: u64 = 300;
 
 /// A private key with the algorithm that it signs with.

@@ -1,7 +1,8 @@
 //! HTTP for logins: bounded, and only to addresses that a server may name.
 //!
 //! A server names the addresses of its authorization server. Without a limit, a hostile one could make this machine ask
-//! services of its own network. Addresses of a private network are allowed only to servers that are in one themselves.
+//! services of the local network. Addresses of a private network are allowed only to servers that are in one
+//! themselves.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -43,7 +44,7 @@ pub(super) struct OAuthHttp {
 struct Reach(HashSet<AddressClass>);
 
 impl Reach {
-    /// Returns the classes for a server: the global one, and those of its own addresses.
+    /// Returns the classes for a server: the global one, and the classes of the server's addresses.
     async fn of(server: &Url) -> Self {
         let own: Vec<IpAddr> = match server.host() {
             Some(Host::Ipv4(address)) => vec![address.into()],
@@ -126,8 +127,8 @@ impl OAuthHttp {
         &self,
         request: ::http::Request<Vec<u8>>,
     ) -> Result<::http::Response<Vec<u8>>, Box<dyn Error + Send + Sync>> {
-        // Redirects are never followed: the client's secret or a code could reach a stranger. rmcp itself follows those
-        // of discovery within one origin.
+        // Redirects are never followed: the client's secret or a code could reach a stranger. rmcp itself follows
+        // redirects of discovery within one origin.
         let request = reqwest::Request::try_from(request)?;
         let response = self.client(request.url()).await?.execute(request).await?;
         let mut answer = ::http::Response::builder().status(response.status()).version(response.version());

@@ -27,7 +27,7 @@ pub(crate) struct Login<'a> {
     pub(crate) oauth: &'a OAuth,
     pub(crate) server: &'a str,
     pub(crate) person: &'a dyn Person,
-    /// The header with which the server asked for the login.
+    /// The header that the server used to ask for the login.
     pub(crate) challenge: Option<&'a str>,
     pub(crate) cancel: &'a CancellationToken,
 }
@@ -112,8 +112,8 @@ impl Login<'_> {
         received.map_err(|error| OAuthError::Failed(format!("cannot receive the login: {}", causes(&error))))
     }
 
-    /// Returns the scopes to ask for: those of the user, or those that the server names. A server that wants more than
-    /// was granted gets both, so that the login stays good for what it was good for.
+    /// Returns the scopes to ask for: the user's scopes, or those that the server names. A server that wants more than
+    /// was granted gets both, so that the login keeps its earlier scopes.
     pub(super) async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -179,8 +179,8 @@ impl Login<'_> {
         self.oauth.client_metadata.as_ref().filter(|_| takes_document.and_then(Value::as_bool) == Some(true))
     }
 
-    /// Returns the stored login, if its client was registered for this redirect address at this issuer, to which a
-    /// registration belongs.
+    /// Returns the stored login, if its client was registered for this redirect address at this issuer; a registration
+    /// belongs to one issuer.
     pub(super) async fn registered(
         &self,
         metadata: &AuthorizationMetadata,

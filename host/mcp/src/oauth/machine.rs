@@ -1,4 +1,5 @@
-//! Logins without a user: the configured client proves itself, or exchanges what an identity provider says of its user.
+//! Logins without a user: the configured client proves itself, or exchanges an identity provider's assertion about its
+//! user.
 
 use std::time::SystemTime;
 
@@ -18,7 +19,7 @@ use super::{OAuth, OAuthError, assertion, union};
 use crate::config::IdpConfig;
 use crate::error::{causes, quoted};
 
-/// The way in which the configured client gets a token.
+/// The way for the configured client to get a token.
 enum Way<'a> {
     Secret(&'a SecretString),
     Key(&'a SecretString),

@@ -75,7 +75,7 @@ impl OAuth {
         Self { url, config, client_metadata, store: Store::new(key, tokens), http }
     }
 
-    /// Returns a client that sends the stored token, refreshes it before it expires, and otherwise sends none.
+    /// Returns a client that sends the stored token, refreshes it before it expires, and sends no token without one.
     pub(crate) async fn authorized<C>(&self, client: C) -> Result<AuthClient<C>, OAuthError> {
         let mut manager = self.manager().await?;
         let record = match self.may_log_in_alone() {

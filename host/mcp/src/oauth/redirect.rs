@@ -1,4 +1,4 @@
-//! The address on this machine to which a login page redirects.
+//! The address on this machine that a login page redirects to.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -34,19 +34,20 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Binds a port of `http://127.0.0.1:PORT/PATH`; none lets the system choose. The path begins with `/`.
+    /// Binds a port of `http://127.0.0.1:PORT/PATH`; `None` lets the system choose. The path begins with `/`.
     ///
     /// # Errors
-    /// The port is taken, or the system has none.
+    /// The port is taken, or the system has no free port.
     pub async fn bind(port: Option<u16>, path: &str) -> io::Result<Self> {
         let address = Url::parse(&format!("http://127.0.0.1{path}")).map_err(io::Error::other)?;
         Self::at(&address, port).await
     }
 
-    /// Binds the port of an address of this machine, or this one if it has none, or else one that the system chooses.
+    /// Binds the port of an address of this machine, or this one if the address has no port, or else one that the
+    /// system chooses.
     ///
     /// # Errors
-    /// The port is taken, or the system has none.
+    /// The port is taken, or the system has no free port.
     pub async fn at(address: &Url, port: Option<u16>) -> io::Result<Self> {
         let port = address.port().or(port).unwrap_or(0);
         let listener = match address.host() {
@@ -57,7 +58,7 @@ impl Redirect {
         let port = listener.local_addr()?.port();
         address.set_port(Some(port)).map_err(|()| io::Error::other("the address takes no port"))?;
         let other = match address.host() {
-            // A machine without version 6 has no other address of the name.
+            // A machine without version 6 has no second address of the name.
             Some(Host::Domain(_)) => TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await.ok(),
             _ => None,
         };

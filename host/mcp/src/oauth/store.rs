@@ -81,12 +81,12 @@ impl Store {
         *self.registration.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(registration);
     }
 
-    /// Returns the stored login. One that cannot be understood counts as none; one that is withheld is an error.
+    /// Returns the stored login. One that cannot be understood is ignored; one that is withheld is an error.
     pub(super) async fn read(&self) -> Result<Option<Record>, OAuthError> {
         self.load().await?.map_err(|reason| OAuthError::Failed(format!("cannot read tokens: {reason}")))
     }
 
-    /// Returns the stored login, to replace it. One that is withheld counts as none.
+    /// Returns the stored login, to replace it. One that is withheld is ignored.
     pub(super) async fn read_if_possible(&self) -> Result<Option<Record>, OAuthError> {
         Ok(self.load().await?.unwrap_or_default())
     }

@@ -43,7 +43,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Notifies a client that listens, of what it subscribed to. Fails when it is gone.
+    /// Notifies a client that listens of changes that it subscribed to. Fails when it is gone.
     pub(super) async fn notify_subscription(self, sink: &SubscriptionSink) -> Result<(), SubscriptionSendError> {
         let wants = sink.accepted();
         if self.tools && wants.tools_list_changed == Some(true) {
@@ -67,7 +67,7 @@ impl Snapshot {
         Self { tools: offered.tools(can_ask), prompts: offered.prompts() }
     }
 
-    /// Returns what is different in a later snapshot.
+    /// Returns the differences to a later snapshot.
     pub(super) fn changes(&self, later: &Self, wanted: &BTreeSet<String>) -> Changes {
         let is_updated = |uri: &&String| matches!((self.version(uri), later.version(uri)), (Some(before), Some(after)) if before != after);
         Changes {

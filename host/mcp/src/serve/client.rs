@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// Returns the services by which a call asks the client.
+    /// Returns the services that a call uses to ask the client.
     pub fn services(&self) -> Services {
         Services::new(ClientServices(self.clone()))
     }

@@ -55,8 +55,8 @@ pub(super) fn prompt(offered: &OfferedPrompt) -> Prompt {
     Prompt::new(offered.name.clone(), Some(offered.description.clone()), arguments)
 }
 
-/// Returns the names of a prompt's arguments, and whether they are required: those of a hint such as `<file> [line]`, or one for
-/// the whole line.
+/// Returns the names of a prompt's arguments, and whether they are required: the arguments in a hint such as `<file>
+/// [line]`, or one for the whole line.
 fn arguments_of(offered: &OfferedPrompt) -> Vec<(String, bool)> {
     let Some(hint) = &offered.argument_hint else { return Vec::new() };
     let named = |word: &str| {
@@ -77,7 +77,7 @@ fn arguments_of(offered: &OfferedPrompt) -> Vec<(String, bool)> {
 /// Returns the line of arguments of a prompt: their values, in the order of the hint.
 ///
 /// # Errors
-/// A name is none of an argument, or an argument is missing before one that is given.
+/// A name belongs to no argument, or an argument is missing before one that is given.
 pub(super) fn line(offered: &OfferedPrompt, mut given: JsonObject) -> Result<String, String> {
     let mut values = Vec::new();
     let mut missing = None;
@@ -95,8 +95,8 @@ pub(super) fn line(offered: &OfferedPrompt, mut given: JsonObject) -> Result<Str
     }
 }
 
-/// Returns the text before an argument that is being typed, from the values of the arguments before it. None if the prompt has
-/// no such argument, or one before it has no value.
+/// Returns the text before an argument that is being typed, from the values of the arguments before it. `None` if the
+/// prompt has no such argument, or one before it has no value.
 pub(super) fn typed_before(
     offered: &OfferedPrompt,
     argument: &str,
@@ -155,7 +155,7 @@ pub(super) fn prompt_part(part: PromptPart) -> Option<ContentBlock> {
     }
 }
 
-/// Returns the lowest severity of lines that a client of this level gets; none for those that no plugin logs.
+/// Returns the lowest severity of lines that a client of this level gets; `None` for levels that no plugin logs.
 #[expect(deprecated, reason = "clients still read logs")]
 pub(super) fn severity(level: rmcp::model::LoggingLevel) -> Option<LogLevel> {
     use rmcp::model::LoggingLevel;

@@ -1,4 +1,4 @@
-//! Values under random keys that are given up when nobody has used them for a time.
+//! Values under random keys that are dropped when they were not used for a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,7 +23,7 @@ struct Entry<T> {
 }
 
 impl<T: Send + 'static> Expiring<T> {
-    /// Creates a place for so many values, each of which expires if nobody uses it for this time.
+    /// Creates a place for so many values; each expires if it is not used for this time.
     pub(super) fn new(most: usize, time: Duration) -> Self {
         Self { entries: Arc::default(), most, time }
     }
@@ -32,8 +32,8 @@ impl<T: Send + 'static> Expiring<T> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a value and returns its key. Where there is no room, the oldest value that may go makes some. Gives the value back
-    /// if none may, or if the system has no random numbers.
+    /// Adds a value and returns its key. Where there is no room, the oldest value that may go makes some. Gives the
+    /// value back if no value may go, or if the system has no random numbers.
     pub(super) fn insert(&self, value: T, may_go: impl Fn(&T) -> bool) -> Result<String, T> {
         let Some(key) = random_key() else { return Err(value) };
         // Dropped after the lock: a value may do much when it ends.
@@ -59,14 +59,14 @@ impl<T: Send + 'static> Expiring<T> {
         entries.len() < self.most || entries.values().any(|entry| may_go(&entry.value))
     }
 
-    /// Removes and returns a value for which the predicate holds; any other one stays.
+    /// Removes and returns a value if it matches the predicate; any other one stays.
     pub(super) fn take(&self, key: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
         let mut entries = self.entries();
         entries.get(key).filter(|entry| is_wanted(&entry.value))?;
         entries.remove(key).map(|entry| entry.value)
     }
 
-    /// Uses a value, and passes the time for which it was kept at least from then on.
+    /// Uses a value, and passes the minimum time that it is kept from then on.
     pub(super) fn with<R>(&self, key: &str, using: impl FnOnce(&mut T, Duration) -> R) -> Option<R> {
         let mut entries = self.entries();
         let entry = entries.get_mut(key)?;

@@ -1,8 +1,8 @@
 //! Requests on their way to an answer, and those that wait for their client.
 //!
-//! Since protocol 2026-07-28 a server asks by returning a result that says what it needs, and the client repeats the request
-//! with the answers. The call that asked waits meanwhile, so that nothing runs twice; the state that the client returns is
-//! a random key to it. Clients of older protocols are asked by requests of their own.
+//! Since protocol 2026-07-28 a server asks by returning a result that lists its questions, and the client repeats the
+//! request with the answers. The call that asked waits meanwhile, so that nothing runs twice; the state that the client
+//! returns is a random key to it. Clients of older protocols are asked by separate requests.
 
 use super::expiring::Expiring;
 use super::progress::Report;
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Requests that wait at a time; the oldest ones are given up for further ones.
 const MAX_HELD: usize = 64;
-/// Time for which a request waits.
+/// Time that a request waits.
 const HELD_TIME: Duration = Duration::from_secs(600);
-/// Time after which a call becomes a task, if it may.
+/// Time until a call becomes a task, if it may.
 const TASK_AFTER: Duration = Duration::from_secs(2);
 
 /// The next step of a request.
@@ -87,7 +87,7 @@ impl Held {
         context: &RequestContext<RoleServer>,
     ) -> Result<Step, ErrorData> {
         let Continued { subject, mut request, open, mut given } = continued;
-        // Those of which the answer is missing or unclear are asked again.
+        // Questions whose answer is missing or unclear are asked again.
         let open: Vec<Question> = open.into_iter().filter_map(|question| answered(question, &mut given)).collect();
         if !open.is_empty() {
             return self.hold(subject, request, open);
@@ -114,7 +114,7 @@ impl Held {
                     let client = context.client_capabilities().unwrap_or_default();
                     let mut open = Vec::new();
                     for question in request.askable(questions, &client) {
-                        // An approval given before the question was seen is none.
+                        // An approval given before the question was seen does not count.
                         let early = if question.is_approval() { &mut InputResponses::new() } else { &mut given };
                         open.extend(answered(question, early));
                     }
@@ -124,7 +124,7 @@ impl Held {
                             return self.hold(subject, request, open);
                         }
                         _ => tokio::select! {
-                            // Whoever gave no answer by then gives none.
+                            // A client that did not answer by then gives no answer.
                             _ = tokio::time::timeout(HELD_TIME, ask_directly(open, context)) => {}
                             () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
                         },
@@ -163,7 +163,7 @@ pub(super) fn input_requests(questions: &[Question]) -> InputRequests {
     questions.iter().filter_map(|question| Some((question.name.clone(), question.input_request()?))).collect()
 }
 
-/// Answers a question with what its client gave. Gives it back if there is no answer that fits.
+/// Answers a question with its client's response. Gives it back if there is no answer that fits.
 pub(super) fn answered(question: Question, given: &mut InputResponses) -> Option<Question> {
     match given.remove(&question.name) {
         Some(answer) => question.take(&answer).err(),

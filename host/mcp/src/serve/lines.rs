@@ -1,6 +1,6 @@
 //! Lines of a client over stdio: one that is too long is replaced by a request that gets an error.
 //!
-//! The transport would drop it, and its sender would wait for ever.
+//! The transport would drop it, and its sender would wait forever.
 
 use std::io;
 use std::pin::Pin;

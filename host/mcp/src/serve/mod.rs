@@ -1,6 +1,6 @@
 //! Tools of this program offered to other agents as an MCP server, over stdio or streamable HTTP.
 //!
-//! What is offered, and whether a call may run, is up to the application: see [`Offered`]. This module speaks the protocol:
+//! The application decides on the offer, and whether a call may run: see [`Offered`]. This module speaks the protocol:
 //! 2026-07-28 and, for clients that begin with `initialize`, the versions before it.
 
 mod changes;
@@ -44,7 +44,7 @@ use tokio_util::task::AbortOnDropHandle;
 const MAX_CALLS: usize = 64;
 /// Bytes of a message over stdio.
 const MAX_LINE: usize = 16 << 20;
-/// Time for which clients may keep lists and resources, in milliseconds. A list that changes is announced as well.
+/// Time that clients may keep lists and resources, in milliseconds. A list that changes is announced as well.
 const LIST_TTL_MS: u64 = 5_000;
 
 /// An MCP server. Cheap to clone.
@@ -62,7 +62,7 @@ pub struct Server {
 /// The wishes of a client that began with `initialize`.
 #[derive(Default)]
 struct Session {
-    /// The lines of logs that it wants; none until it says so.
+    /// The lines of logs that it wants; `None` until it says so.
     least: Mutex<Option<LogLevel>>,
     /// The resources that it subscribed to.
     subscribed: Mutex<BTreeSet<String>>,
@@ -115,7 +115,7 @@ impl Server {
             rmcp::transport::async_rw::AsyncRwTransport::new_server(reader, writer).with_max_line_length(MAX_LINE);
         let running = match self.serve_with_ct(transport, token).await {
             Ok(running) => running,
-            // A client that leaves before it says anything is no failure.
+            // A client that leaves before it says anything is not a failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };

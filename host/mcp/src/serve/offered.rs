@@ -48,7 +48,7 @@ pub struct OfferedPrompt {
     pub name: String,
     /// A line about it.
     pub description: String,
-    /// A hint about its arguments; none if it takes none.
+    /// A hint about its arguments; `None` if it takes no arguments.
     pub argument_hint: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub struct OfferedReply {
     pub output: ToolOutput,
     /// True if the plugin broke down, or the host failed.
     pub is_fault: bool,
-    /// The resources that the call used; none if it did not run.
+    /// The resources that the call used; `None` if it did not run.
     pub ledger: Option<Ledger>,
 }
 

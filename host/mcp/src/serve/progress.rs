@@ -27,7 +27,7 @@ enum Waiting {
 pub(super) enum Report {
     Progress {
         message: String,
-        /// None if the client wants to hear of no progress.
+        /// `None` if the client wants to hear of no progress.
         notification: Option<ProgressNotificationParam>,
     },
     Line(LogLevel, String),
@@ -63,7 +63,7 @@ impl Reports {
         (Arc::new(sender), Self { token, waiting, sent: 0.0 })
     }
 
-    /// Waits for the next report; none once the call can report nothing any more.
+    /// Waits for the next report; `None` once the call can report nothing any more.
     pub(super) async fn next(&mut self) -> Option<Report> {
         let next = self.waiting.recv().await?;
         Some(self.report(next))

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 const VALUE: &str = "value";
 /// The same of an approval.
 const ALLOW: &str = "allow";
-/// Name of a question that has none of its own.
+/// Name of a question without a separate name.
 const ANSWER: &str = "answer";
 /// Bytes of a text that a client enters.
 const MAX_ENTERED: usize = 64 << 10;
 
 /// A question of a call to its client, and the way back for the answer.
 pub(super) struct Question {
-    /// The name, by which an answer finds its question.
+    /// The name, which matches an answer to its question.
     pub(super) name: String,
     pub(super) kind: QuestionKind,
     answer: oneshot::Sender<Answer>,
@@ -42,8 +42,8 @@ pub(super) enum Answer {
 }
 
 impl QuestionKind {
-    /// Returns the name of a question that has none of its own: that of the form's field, with which the second line of its
-    /// text begins, or of its kind.
+    /// Returns the default name of a question: the name of the form's field, which begins the second line of its text,
+    /// or the name of its kind.
     pub(super) fn name(&self) -> String {
         let dialog = match self {
             Self::Dialog(dialog) => dialog,
@@ -128,7 +128,7 @@ impl Question {
         }
     }
 
-    /// Tells the call that nobody can answer.
+    /// Tells the call that no user can answer.
     pub(super) fn refuse(self) {
         let answer = match &self.kind {
             QuestionKind::Dialog(_) => Answer::Dialog(Err(DialogError::Headless)),
@@ -233,7 +233,7 @@ fn dialog_answer(kind: &DialogKind, value: &Value) -> Option<Result<DialogAnswer
         _ => return None,
     }
     let content = value.get("content")?.as_object()?;
-    // Clients that show a form of their own name its only field as they like.
+    // Clients that show their own form name its only field as they like.
     let entered = content.get(VALUE).or_else(|| content.values().next().filter(|_| content.len() == 1))?;
     let answer = match kind {
         DialogKind::Confirm => DialogAnswer::Confirmed(entered.as_bool()?),
@@ -280,7 +280,7 @@ mod tests {
         })
     }
 
-    /// Answers a question; none if the answer does not fit.
+    /// Answers a question; `None` if the answer does not fit.
     fn answered(kind: QuestionKind, value: &Value) -> Option<Answer> {
         let (question, mut answered) = Question::new("q".to_owned(), kind);
         question.take(value).ok()?;

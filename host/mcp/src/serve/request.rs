@@ -91,8 +91,8 @@ impl Request {
         self.reports.waiting()
     }
 
-    /// Returns those questions that a client can be asked, and refuses the others. A call that then fails lacked a capability,
-    /// unless it was refused for want of an approval.
+    /// Returns those questions that a client can be asked, and refuses the others. A call that then fails lacked a
+    /// capability, unless it was refused because an approval was missing.
     pub(super) fn askable(&mut self, questions: Vec<Question>, client: &ClientCapabilities) -> Vec<Question> {
         let (askable, others): (Vec<_>, Vec<_>) =
             questions.into_iter().partition(|question| question.kind.is_supported_by(client));

@@ -15,7 +15,7 @@ pub(super) const MAX_URI: usize = 8 << 10;
 /// The media type of texts without another one.
 const TEXT: &str = "text/plain";
 
-/// Returns the tools that are resources of their own.
+/// Returns the tools that are separate resources.
 pub(super) fn listed(tools: &[ServedTool]) -> Vec<model::Resource> {
     let mut seen = HashSet::new();
     let resources = tools.iter().filter_map(|tool| match tool.resource.as_deref()? {

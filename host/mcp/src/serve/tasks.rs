@@ -1,7 +1,7 @@
 //! Calls whose results clients fetch later: the extension `io.modelcontextprotocol/tasks`.
 //!
-//! A task goes on without its client, and waits for the answers to its questions. One that nobody asks about for
-//! [`TASK_TIME`] is cancelled, or forgotten if it has ended.
+//! A task goes on without its client, and waits for the answers to its questions. One that its client does not ask
+//! about for [`TASK_TIME`] is cancelled, or forgotten if it has ended.
 
 use super::convert;
 use super::expiring::Expiring;
@@ -23,9 +23,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Tasks at a time; those that have ended make room for further ones.
 const MAX_TASKS: usize = 64;
-/// Time for which a task is kept after its client has asked about it.
+/// Time that a task is kept after its client has asked about it.
 const TASK_TIME: Duration = Duration::from_secs(600);
-/// Time after which a client should ask again, in milliseconds.
+/// Time until a client should ask again, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
 /// The tasks of a server.
@@ -40,7 +40,7 @@ impl Default for Tasks {
 /// A task. Dropping it cancels its call.
 struct Running {
     state: Arc<State>,
-    /// None once the task was cancelled.
+    /// `None` once the task was cancelled.
     driver: Option<AbortOnDropHandle<()>>,
 }
 

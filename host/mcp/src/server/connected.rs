@@ -19,7 +19,7 @@ impl Server {
         })
     }
 
-    /// Returns the open connection. A server that is switched off or shut down has none.
+    /// Returns the open connection. A server that is switched off or shut down has no connection.
     fn open_connection(&self) -> Result<Arc<Connection>, McpError> {
         match &self.lock().slot {
             Slot::Open(connection) if !connection.is_closed() => Ok(connection.clone()),

@@ -23,7 +23,7 @@ enum Access {
 }
 
 impl Server {
-    /// Returns a connection on which the server still answers.
+    /// Returns a connection whose server still answers.
     pub(super) async fn live_connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
         loop {
             let connection = self.connection(call).await?;
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Waits for something, unless the call ends before. What is ready costs no timer.
+    /// Waits for something, unless the call ends before. A result that is ready costs no timer.
     async fn within<T>(&self, call: &CallContext, wanted: impl Future<Output = T>) -> Result<T, McpError> {
         tokio::select! {
             biased;

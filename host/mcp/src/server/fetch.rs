@@ -88,7 +88,7 @@ async fn collect(
     Ok(lifetime.map(Duration::from_millis))
 }
 
-/// Adds the entries of a page, of which at least one has a form that the protocol does not have. Returns the next page.
+/// Adds the entries of a page; at least one of them has a form that the protocol does not have. Returns the next page.
 fn any_page(
     kind: Kind,
     method: &str,
@@ -113,8 +113,8 @@ fn wrong_page(method: &str) -> String {
     format!("dropped a page of `{method}` that has the wrong form")
 }
 
-/// Returns the notices to ask for: of changed lists, and of changes of the resources that were read. None if there are none
-/// so far.
+/// Returns the notices to ask for: of changed lists, and of changes of the resources that were read. `None` if there is
+/// nothing to ask for so far.
 pub(super) fn wanted_notices(connection: &Connection) -> Option<SubscriptionFilter> {
     let info = connection.info()?;
     if info.protocol_version.has_initialize() {

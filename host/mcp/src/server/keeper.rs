@@ -64,7 +64,7 @@ async fn idleness(connection: &Connection, limit: Option<Duration>) {
     }
 }
 
-/// Fetches the catalogue again whenever the server says that it changed, or after the time for which it was good.
+/// Fetches the catalogue again whenever the server says that it changed, or when it is out of date.
 async fn refresh(server: Weak<Server>, connection: Arc<Connection>, changes: Arc<Notify>) {
     loop {
         tokio::select! {

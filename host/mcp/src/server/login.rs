@@ -16,7 +16,7 @@ impl Server {
         let mut inner = self.lock();
         inner.state = ServerState::LoginRequired;
         inner.problem = Some("requires a login".to_owned());
-        // A connection whose token was rejected serves no other request either.
+        // A connection whose token was rejected serves no further request either.
         if let Slot::Open(connection) = std::mem::replace(&mut inner.slot, Slot::Empty) {
             connection.stop.cancel();
         }

@@ -53,7 +53,7 @@ struct Inner {
     /// Failures in a row, and when to try again.
     failures: u32,
     retry_at: Option<Instant>,
-    /// Last header with which the server asked for a login.
+    /// Last header that the server used to ask for a login.
     challenge: Option<String>,
     /// Logins with more scopes since the last request that succeeded.
     step_ups: u32,
@@ -164,7 +164,7 @@ impl Server {
         inner.catalogue.clone()
     }
 
-    /// Returns the last contact with the server, which may be that of an earlier process.
+    /// Returns the last contact with the server, which may come from an earlier process.
     pub(crate) fn contact(&self) -> Option<Contact> {
         contact::read(self.cache(), &self.identity)
     }
@@ -218,7 +218,7 @@ impl Server {
     pub(crate) async fn request(self: &Arc<Self>, request: &Request, call: &CallContext) -> Result<String, McpError> {
         let tasks = self.tasks.unattended(&self.identity);
         let result = self.send(request, call).await;
-        // What can be fetched is part of what the server offers.
+        // Results that can be fetched are part of the server's offer.
         if self.tasks.unattended(&self.identity) != tasks {
             self.notify();
         }
@@ -298,7 +298,7 @@ impl Server {
         }
     }
 
-    /// Returns a task of an earlier call for which no request waits.
+    /// Returns a task of an earlier call that no request waits for.
     fn task(&self, id: &str) -> Result<Followed, McpError> {
         let task = self.tasks.resume(&self.identity, id);
         let unknown = || format!("has no task `{}` that waits to be fetched", crate::error::quoted(id));
@@ -385,8 +385,8 @@ impl Server {
         self.notify();
     }
 
-    /// Takes over which tools a changed entry offers, and whether it is switched on. A choice of the session stays if the
-    /// entry still says the same about it. Returns whether that changes anything.
+    /// Takes over the choice of tools of a changed entry, and whether it is switched on. A choice of the session stays
+    /// if the entry still says the same about it. Returns whether that changes anything.
     pub(crate) fn take_over(&self, config: &ServerConfig) -> bool {
         let (enabled, tools) = {
             let mut inner = self.lock();

@@ -1,4 +1,4 @@
-//! Completion of arguments, which starts nothing and asks nobody while the user types.
+//! Completion of arguments, which starts nothing and asks no questions while the user types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::fake::{Bench, Io, NAME, initialized, stdio, text, tools, until};
 
-/// Connects as a server that completes arguments, and answers calls of tools and completions with `answer`; none for silence.
+/// Connects as a server that completes arguments, and answers calls of tools and completions with `answer`; `None` for
+/// silence.
 async fn completing(mut io: Io, answer: impl Fn(&Value) -> Option<Value>) {
     while let Some(message) = io.read().await {
         let mut start = initialized();

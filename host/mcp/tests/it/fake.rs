@@ -30,7 +30,7 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    /// Returns the next message, which it notes; none at the end of the input.
+    /// Returns the next message, which it notes; `None` at the end of the input.
     pub(crate) async fn read(&mut self) -> Option<Value> {
         let mut line = String::new();
         if self.input.read_line(&mut line).await.is_ok_and(|bytes| bytes == 0) {

@@ -97,7 +97,7 @@ impl Web {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (answer, own, noted) = (answer.clone(), own.clone(), noted.clone());
-                // A set keeps what ended until it is asked.
+                // A set keeps ended tasks until it is asked.
                 while connections.try_join_next().is_some() {}
                 connections.spawn(async move {
                     if let Some((got, stream)) = receive(stream).await {
@@ -166,7 +166,7 @@ pub(crate) fn servers(config: ServerConfig) -> (Arc<Servers>, TempDir) {
     (Servers::new(vec![config], ports(Arc::new(fakes), cache.path(), Arc::new(NoPerson))), cache)
 }
 
-/// Time for what must not depend on it, on any machine.
+/// Time limit for outcomes that must not depend on time, on any machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) async fn ask(servers: &Servers) -> Result<String, McpError> {

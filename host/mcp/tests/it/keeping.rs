@@ -162,7 +162,7 @@ async fn list_that_grew_old_is_fetched_again_if_the_server_is_used() {
     assert_eq!(offers.load(Ordering::SeqCst), 1);
     sleep(Duration::from_secs(20)).await;
     assert_eq!((offers.load(Ordering::SeqCst), bench.servers.list()[0].tools.len()), (2, 2));
-    // Nobody has used it since.
+    // It was not used since.
     sleep(Duration::from_secs(300)).await;
     assert_eq!(offers.load(Ordering::SeqCst), 2);
 }

@@ -6,7 +6,7 @@ use crate::fake::{Bench, Log, NAME, text, tools, until};
 use crate::http::{Web, ask, config, proper, servers};
 
 const ALONE: &str = "PINION_MCP_ALONE";
-/// Connections before those that count: pools and allocators keep what they needed once.
+/// Connections before those that count: pools and allocators keep memory that they needed once.
 const WARM_UP: usize = 300;
 const PROGRAMS: usize = 1_000;
 /// Less than with programs, because each connects several times over the loopback.

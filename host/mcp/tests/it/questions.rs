@@ -17,7 +17,7 @@ use crate::fake::{Bench, Log, NAME, call, stdio, text, tools, until};
 struct Slow {
     after: Duration,
     asked: AtomicUsize,
-    /// Questions that nobody wants answered any more.
+    /// Questions that were dropped without an answer.
     dropped: Arc<AtomicUsize>,
     pages: Mutex<Vec<String>>,
     agrees: bool,

@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::fake::{Bench, Io, Log, NAME, call, stdio, text, tool, tools, until};
 
-/// Notes all messages and answers none after connecting.
+/// Notes all messages and answers no message after connecting.
 fn deaf(log: Log) -> impl Fn(usize, Io) -> BoxFuture<'static, ()> + Send + Sync {
     move |_, mut io| {
         let log = log.clone();
@@ -221,7 +221,7 @@ async fn current_protocol_announces_changes_to_a_subscription() {
     until(|| bench.servers.list()[0].tools.len() == 2).await;
 }
 
-/// Accepts everything and notes what was asked.
+/// Accepts everything and notes the questions.
 #[derive(Default)]
 struct Friend(Mutex<Vec<String>>);
 

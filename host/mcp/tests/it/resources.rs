@@ -117,7 +117,7 @@ async fn skills_are_listed_with_resources_and_read_only_when_someone_wants_one()
                         let digest = rmcp::model::sha256_digest(good.as_bytes());
                         let files = json!([{"uri": uri, "digest": digest, "size": good.len()}]);
                         let skill = json!({"uri": uri, "frontmatter": frontmatter, "resources": files});
-                        // Its name is not that of its address.
+                        // Its name is not the name in its address.
                         let mut odd = skill.clone();
                         odd["uri"] = json!("skill://other/SKILL.md");
                         json!({"skills": [skill, odd], "ttlMs": 0, "cacheScope": "private"})

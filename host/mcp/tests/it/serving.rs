@@ -1,4 +1,4 @@
-//! The server, with tools of its own instead of plugins.
+//! The server, with tools of the test instead of plugins.
 
 use futures_util::future::BoxFuture;
 use pinion_mcp::serve::{Offered, OfferedCall, OfferedReply, Server};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Calls of `ask` and `work` ask for an approval, of `work` once it has reported progress. Those of `wait` never end.
+/// Calls of `ask` and `work` ask for an approval, of `work` once it has reported progress. Calls of `wait` never end.
 #[derive(Default)]
 struct Tools {
     calls: Mutex<Vec<CancellationToken>>,

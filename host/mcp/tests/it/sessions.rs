@@ -1,4 +1,4 @@
-//! Sessions and connections of servers over HTTP: their loss, their reuse, and what errors say.
+//! Sessions and connections of servers over HTTP: their loss, their reuse, and the texts of errors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use url::Url;
 use crate::fake::{NAME, tool};
 use crate::http::{Give, Got, PATIENCE, Web, ask, config, json_body, proper, servers, status};
 
-/// Gives the session that `initialize` begins, and refuses requests of any other with `refusal`. The number of the session
-/// is that of the restarts, which the name of the tool shows too.
+/// Gives the session that `initialize` begins, and refuses requests of any other with `refusal`. The number of the
+/// session is the number of restarts, which the name of the tool shows too.
 fn with_sessions(got: &Got, restarts: &AtomicUsize, refusal: impl Fn() -> Give) -> Give {
     let current = restarts.load(Ordering::SeqCst).to_string();
     let method = got.json()["method"].clone();
@@ -55,7 +55,7 @@ async fn lost_session_is_replaced_within_the_request() {
         assert!(ask(&servers).await.unwrap().contains("fine"));
         restarts.fetch_add(1, Ordering::SeqCst);
         assert!(ask(&servers).await.unwrap().contains("fine"));
-        // The new connection shows what the server offers now.
+        // The new connection shows the server's current offer.
         assert_eq!(servers.list()[0].tools[1].name, "after_1_restarts");
     }
 }

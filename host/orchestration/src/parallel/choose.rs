@@ -21,10 +21,10 @@ pub trait BranchStrategy: Send + Sync {
 /// The branches to choose from, with their context.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidates<'a> {
-    /// The conversation from which all branches started. Its number of runs includes theirs, so a run that a strategy
+    /// The conversation that all branches started from. Its number of runs includes theirs, so a run that a strategy
     /// starts gets the next number.
     pub context: &'a Context,
-    /// The prompts of all branches; a branch without these and without prompts of its own resumed from the conversation.
+    /// The prompts of all branches; a branch without any prompts resumed from the conversation.
     pub prompts: &'a [Message],
     /// The branches that succeeded, in the order of the branches.
     pub candidates: &'a [Candidate<'a>],
@@ -39,7 +39,7 @@ pub struct Candidates<'a> {
 pub struct Candidate<'a> {
     /// Number of the branch, counted from 0.
     pub number: usize,
-    /// Its own prompts, after those of all branches.
+    /// Its own prompts, after the prompts of all branches.
     pub prompts: &'a [Message],
     /// Id of its run.
     pub run_id: &'a Arc<str>,

@@ -1,6 +1,6 @@
 //! A model that chooses among the final answers of branches.
 //!
-//! The model sees what a user would see: the prior conversation, the request and the final answer of each branch,
+//! The model sees the same texts as a user: the prior conversation, the request and the final answer of each branch,
 //! without the intermediate steps ([`super::question`]). It runs without tools and leaves nothing in the session. If it
 //! fails, the first branch is chosen.
 
@@ -98,7 +98,7 @@ impl Judge {
     }
 }
 
-/// Returns the index of the chosen answer among `count`, or the reason there is none.
+/// Returns the index of the chosen answer among `count`, or the reason for no choice.
 fn verdict(outcome: Outcome, context: &Context, count: usize) -> Result<usize, String> {
     let report = Report::of(outcome, context.run_id.clone());
     match &report.end {

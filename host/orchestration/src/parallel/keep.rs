@@ -1,4 +1,5 @@
-//! Stores the messages of branches until one is chosen: on branches of the session, or in memory if it has none.
+//! Stores the messages of branches until one is chosen: on branches of the session, or in memory if branches are not
+//! supported.
 
 use pinion_protocol::event::EventKind;
 use pinion_protocol::message::Message;
@@ -92,7 +93,7 @@ impl SessionStore for Buffer {
         }
     }
 
-    /// Sub-agents have sessions of their own, which need no buffering.
+    /// Sub-agents have separate sessions, which need no buffering.
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
         self.store.child(call)
     }

@@ -4,7 +4,7 @@
 //! [`run()`]. Its phases:
 //!
 //! 1. Each branch gets an id, a copy of the context, and storage in the session ([`keep`]).
-//! 2. All branches run to their end, each as a run of its own.
+//! 2. All branches run to their end, each as a separate run.
 //! 3. A [`BranchStrategy`] chooses one of the branches that succeeded ([`choose`], [`judge`]).
 //! 4. The messages of the chosen branch are added to the session, then to the context; then the end is reported.
 //!
@@ -46,9 +46,10 @@ use tokio_util::sync::CancellationToken;
 pub struct Branch {
     /// Config of its run.
     pub config: LoopConfig,
-    /// System prompt of its run, instead of that of the conversation, which keeps its own if it continues from this branch.
+    /// System prompt of its run, instead of the conversation's prompt. A conversation that continues from this branch
+    /// keeps its own prompt.
     pub system_prompt: Option<Arc<str>>,
-    /// Messages of its own after the prompts of all branches.
+    /// Further messages after the prompts of all branches.
     pub prompts: Vec<Message>,
 }
 
@@ -62,11 +63,11 @@ impl From<LoopConfig> for Branch {
 /// The result of a group of branches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParallelOutcome {
-    /// The group as a single run. Its end and its messages are those of the chosen branch; tokens, cost and turns are
-    /// the sums over all branches and the choice. Without a chosen branch, the end is that of the first branch and
-    /// there are no messages.
+    /// The group as a single run. Its end and its messages come from the chosen branch; tokens, cost and turns are the
+    /// sums over all branches and the choice. Without a chosen branch, the end comes from the first branch and there
+    /// are no messages.
     pub outcome: Outcome,
-    /// Number of the branch from which the conversation continues, counted from 0.
+    /// Number of the branch that the conversation continues from, counted from 0.
     pub chosen: Option<usize>,
     /// Results of the branches, in order.
     pub outcomes: Vec<Outcome>,
@@ -105,8 +106,8 @@ pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<Branch> {
 /// Only branches that end with [`RunEnd::Done`] are candidates; a single candidate is chosen without consulting the
 /// strategy. If `branches` is empty, nothing starts, no event is emitted, and the end is an error.
 ///
-/// Cancelling `token` ends all branches and the choice promptly. The future must be driven to completion, like that of
-/// [`run()`].
+/// Cancelling `token` ends all branches and the choice promptly. The future must be driven to completion, like the
+/// future of [`run()`].
 pub async fn run_parallel(
     context: &mut Context,
     prompts: Vec<Message>,
@@ -169,7 +170,7 @@ struct Ended {
 
 impl<'a> Group<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
-        // Unique, because no other group starts before the same run. Cannot equal the id of a run.
+        // Unique, because only one group starts before the same run. Cannot equal the id of a run.
         let id = format!("{}.parallel.from-{}", context.session_id, context.runs.total().saturating_add(1)).into();
         Self { id, context, config, events, token }
     }

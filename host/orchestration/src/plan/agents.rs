@@ -38,8 +38,8 @@ pub struct StepReport {
     pub report: String,
 }
 
-/// Makes a plan: runs the prompts with read-only tools, whatever the agent's own tools can do, and returns the plan in
-/// normal form. Does not write it to a file. Emits [`EventKind::PlanMade`].
+/// Makes a plan: runs the prompts with read-only tools, even if the agent's own tools can do more, and returns the plan
+/// in normal form. Does not write it to a file. Emits [`EventKind::PlanMade`].
 ///
 /// # Errors
 /// See [`AnswerError`]. The history contains all messages up to the error.
@@ -62,7 +62,7 @@ pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Pl
 /// Emits [`EventKind::PlanStep`] when the step starts and when it ends. An interrupted step ends with the status
 /// `running`.
 ///
-/// A step with a denied call never counts as done, whether a person denied it or nobody could be asked.
+/// A step with a denied call never counts as done, whether the user denied it or no user could be asked.
 ///
 /// # Errors
 /// Fails if the step does not exist, the model gives no report, or a call was denied: see [`AnswerError`].

@@ -47,7 +47,7 @@ pub(super) struct Lines<'a> {
     fence: Option<(Fence, usize)>,
 }
 
-/// The section of a line, as far as it affects the kind of the line.
+/// The section of a line, if it affects the kind of the line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
     /// Start of the file, before the title.

@@ -99,7 +99,7 @@ impl Plan {
         Ok(match old {
             Some(line) => replaced(text, line, &format!("Status: {status}{}", line.end)),
             None => {
-                // If the heading is the last line and has no line ending, it gets one and the new line has none.
+                // If the heading is the last line and has no line ending, it gets one and the new line does not.
                 let end = match heading.end {
                     "" if text.contains("\r\n") => "\r\n",
                     "" => "\n",

@@ -1,4 +1,4 @@
-//! Places at which the shell computes with the content of variables.
+//! Places where the shell computes with the content of variables.
 //!
 //! Where bash computes numbers, the value of a variable is an expression in its turn, and the index of an array in it may
 //! contain `$(…)`: in `x='a[$(rm y)]'; [[ x -eq 1 ]]`, the condition runs `rm`. `${x@P}` and `${!x}` do the same.
@@ -83,8 +83,7 @@ fn is_plain_expansion(source: &str) -> bool {
     is_operator && !["[", "${", "$((", "@P"].iter().any(|opener| rest.contains(opener))
 }
 
-/// Returns whether a loop may set a variable of this name: one that neither the shell nor a program knows, as far as can
-/// be told.
+/// Returns whether a loop may set a variable of this name: one that neither the shell nor a program is likely to know.
 pub(super) fn is_plain_variable(name: &str) -> bool {
     const KNOWN: &[&str] = &["auto", "histchars"];
     name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) && !KNOWN.contains(&name)

@@ -1,4 +1,4 @@
-//! Here-documents and here-strings: what a command reads may be a script.
+//! Here-documents and here-strings: the input of a command may be a script.
 
 use crate::shell::script::{Redirect, Simple, Unreadable};
 use crate::shell::unwrap::{self, Standing};
@@ -28,7 +28,7 @@ impl Walker<'_> {
         shells.iter().try_for_each(|shell| unwrap::script(self, content, shell, Standing::Own))
     }
 
-    /// Notes whether a command since `before` is a shell that runs data, such as what another command prints.
+    /// Notes whether a command since `before` is a shell that runs data, such as another command's output.
     pub(super) fn reads_data(&mut self, before: usize) {
         let added = self.script.commands.get(before..).unwrap_or_default();
         self.script.runs_data |= added.iter().any(|command| command.here.is_none() && unwrap::reads_script(command));
@@ -81,9 +81,9 @@ impl Walker<'_> {
     }
 }
 
-/// Moves `2>&1` in front of the here-document that it follows, because the grammar cannot read it behind one whose line goes
-/// on, as in `make <<'EOF' 2>&1 | tail`. Their order means nothing. `None` if there is none, or more than one
-/// here-document: then the text might be in the content of another.
+/// Moves `2>&1` in front of the here-document that it follows, because the grammar cannot read it behind one whose line
+/// goes on, as in `make <<'EOF' 2>&1 | tail`. Their order means nothing. `None` without such a `2>&1`, or with more
+/// than one here-document: then the text might be in the content of another.
 pub(super) fn reordered(text: &str) -> Option<String> {
     const BEHIND: &str = "2>&1";
     let at = text.find("<<")?;

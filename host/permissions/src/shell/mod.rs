@@ -37,7 +37,7 @@ const PARSE_TIME: Duration = Duration::from_millis(500);
 /// Reads a line.
 ///
 /// # Errors
-/// The line is too long or too deep, is no valid bash, or is written such that its reading is not certain.
+/// The line is too long or too deep, is not valid bash, or is written such that its reading is not certain.
 pub fn parse(text: &str, scene: &Scene<'_>) -> Result<Script, Unreadable> {
     nested(text, scene, &Some(vec![crate::scene::normal(scene.directory)]), 0)
 }

@@ -1,6 +1,6 @@
 //! Names of built-ins, wrappers and shells.
 
-/// Built-ins that change the meaning of what follows.
+/// Built-ins that change the meaning of the following commands.
 pub(super) const CHANGING: &[&str] = &[
     ".",
     "alias",
@@ -32,8 +32,8 @@ pub(super) const CHANGING: &[&str] = &[
     "unalias",
     "unset",
 ];
-/// Wrappers that do nothing but start the command behind their options; with the options that take a value, those that
-/// take none and change nothing about the command, and the number of words before the command.
+/// Wrappers that do nothing but start the command behind their options; with the options that take a value, the options
+/// without a value that change nothing about the command, and the number of words before the command.
 pub(super) const TRANSPARENT: &[(&str, &[&str], &[&str], usize)] = &[
     ("builtin", &[], &[], 0),
     ("chrt", &[], &["-b", "-f", "-i", "-o", "-r", "-v"], 1),

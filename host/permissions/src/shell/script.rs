@@ -19,9 +19,10 @@ impl Unreadable {
 pub struct Script {
     /// All simple commands, also those in substitutions, functions and arguments of wrappers.
     pub commands: Vec<Simple>,
-    /// Reasons why the meaning of its commands is not certain: variables, functions and built-ins that change what follows.
+    /// Reasons why the meaning of its commands is not certain: variables, functions and built-ins that change the
+    /// following commands.
     pub changes: Vec<String>,
-    /// True if the shell may run what a variable, a pipe or a here-string holds, which no rule that denies sees.
+    /// True if the shell may run the content of a variable, a pipe or a here-string, which rules that deny cannot see.
     pub runs_data: bool,
     /// A function that starts itself over and over.
     pub is_fork_bomb: bool,
@@ -36,13 +37,13 @@ pub struct Simple {
     pub assignments: Vec<(String, Word)>,
     /// Files that the shell opens for it.
     pub redirects: Vec<Redirect>,
-    /// Directories in which it may start, all absolute; `None` if they are not known.
+    /// Directories where it may start, all absolute; `None` if they are not known.
     pub directories: Option<Vec<PathBuf>>,
     /// True if another command's output is its input.
     pub reads_pipe: bool,
     /// Content of a here-document without expansions.
     pub here: Option<String>,
-    /// The reason why nobody knows what it runs, such as `eval` of a variable.
+    /// The reason why the programs that it runs are not known, such as `eval` of a variable.
     pub unknown: Option<&'static str>,
     /// True if it needs no permission by itself, because it is a guess or contained in a command that needs one. Rules that
     /// deny and ask still apply to it.

@@ -1,5 +1,5 @@
-//! Commands in the arguments of other commands: `env`, `timeout`, `xargs`, `sudo`, `bash -c`, `find -exec`, and built-ins
-//! that change what follows.
+//! Commands in the arguments of other commands: `env`, `timeout`, `xargs`, `sudo`, `bash -c`, `find -exec`, and
+//! built-ins that change the following commands.
 
 use crate::git::{self, Meaning};
 use crate::shell::names::{CHANGING, LOADERS, OPAQUE, OTHER_SHELLS, SHELLS, TRANSPARENT};
@@ -13,12 +13,12 @@ const MAX_WRAPPERS: usize = 8;
 /// Built-ins that take the name of a variable, whose index they compute.
 const NAMING: &[&str] = &["test", "printf", "read", "mapfile", "readarray", "getopts", "wait"];
 
-/// Adds a command and what it starts.
+/// Adds a command and the commands that it starts.
 pub(super) fn add(walker: &mut Walker<'_>, mut command: Simple, place: &mut Place) -> Result<(), Unreadable> {
     if walker.script.commands.len() >= MAX_COMMANDS {
         return Err(Unreadable::new(format!("it has more than {MAX_COMMANDS} commands")));
     }
-    // What these start runs in the shell itself, and may be a built-in.
+    // The command behind these runs in the shell itself, and may be a built-in.
     for depth in 0.. {
         let Some(name @ ("time" | "command" | "builtin")) = command.words[0].literal() else { break };
         let Some(within) = inner(name, &command).filter(|within| !within.words.is_empty()) else { break };
@@ -117,7 +117,7 @@ fn eval(walker: &mut Walker<'_>, command: Simple, place: &mut Place) -> Result<(
     Ok(())
 }
 
-/// Adds a command that is no built-in, with what it starts.
+/// Adds a command that is not a built-in, with the commands that it starts.
 fn start(walker: &mut Walker<'_>, command: Simple, depth: usize) -> Result<(), Unreadable> {
     let name = command.program().unwrap_or_default().to_owned();
     if depth > MAX_WRAPPERS {
@@ -163,7 +163,7 @@ fn start(walker: &mut Walker<'_>, command: Simple, depth: usize) -> Result<(), U
     Ok(())
 }
 
-/// Returns the command that a transparent wrapper starts; without words if there is none.
+/// Returns the command that a transparent wrapper starts; without words if it starts no command.
 fn inner(name: &str, command: &Simple) -> Option<Simple> {
     let (_, with_value, flags, before) = TRANSPARENT.iter().find(|(wrapper, ..)| *wrapper == name)?;
     let mut inner = Simple { ..command.clone() };
@@ -219,7 +219,7 @@ fn other_user(command: &Simple) -> Option<Simple> {
 
 /// Adds the commands in aliases of git: those that a config defines, and those that the line itself defines or records.
 ///
-/// An alias that nobody knows may run anything, so that rules that deny lead to a question.
+/// An unknown alias may run anything, so that rules that deny lead to a question.
 fn aliases(walker: &mut Walker<'_>, command: &Simple) {
     let is_plain = |word: &&Word| word.text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@+".contains(c));
     let plain =
@@ -301,7 +301,7 @@ fn xargs(walker: &mut Walker<'_>, command: Simple, depth: usize) -> Result<(), U
             _ => break,
         }
     }
-    // With a replacement, what is read may be in any word.
+    // With a replacement, the input may be in any word.
     let token = command.words[1..at.min(command.words.len())].iter().enumerate().find_map(|(index, word)| {
         match word.text.strip_prefix("-I") {
             Some("") => command.words.get(index + 2).map(|word| word.text.clone()),
@@ -363,7 +363,7 @@ fn guesses(walker: &mut Walker<'_>, command: &Simple) -> Result<(), Unreadable> 
         let guess = Simple { words, is_contained: true, is_guess: true, ..command.clone() };
         walker.script.commands.push(guess);
         if text.contains(char::is_whitespace) || SHELLS.contains(&text.as_str()) {
-            // What cannot be read may be no command at all.
+            // Text that cannot be read may be no command at all.
             let _ = script(walker, &text, command, Standing::Guess);
         }
         if SHELLS.contains(&text.rsplit('/').next().unwrap_or_default())
@@ -404,7 +404,7 @@ fn shell(walker: &mut Walker<'_>, command: Simple, is_known: bool) -> Result<(),
     let options = command.words[1..].iter().take_while(|word| is_plain(word)).count();
     let code_at = command.words[1..].iter().position(is_code_option).map(|at| at + 2);
     let Some(code) = code_at.and_then(|at| command.words.get(at)) else {
-        // It runs a file, or what it reads.
+        // It runs a file, or its input.
         let only_options = command.words.len() == 1 + options;
         let is_open = only_options && !command.reads_pipe && command.redirects.is_empty();
         walker.script.commands.push(Simple { unknown: is_open.then_some("it starts a shell"), ..command });

@@ -8,7 +8,7 @@ use crate::shell::word::{self, Word};
 use std::path::PathBuf;
 use tree_sitter::{Node, Tree};
 
-/// Most directories in which a command may start.
+/// Most directories where a command may start.
 const MAX_DIRECTORIES: usize = 8;
 
 /// Collects the commands of a parsed line.
@@ -200,7 +200,7 @@ impl<'a> Walker<'a> {
     fn all(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
         let children = self.children(node, true)?;
         for (index, child) in children.iter().enumerate() {
-            // A command in the background has a shell of its own.
+            // A command in the background has a separate shell.
             let is_apart = children.get(index + 1).is_some_and(|next| next.kind() == "&");
             match is_apart {
                 true => self.statement(*child, &mut place.clone())?,
@@ -243,8 +243,8 @@ impl<'a> Walker<'a> {
         Ok(children)
     }
 
-    /// Returns whether only blanks are between two bytes. A continued line counts as one if another blank is beside it,
-    /// because the shell joins what it separates.
+    /// Returns whether only blanks are between two bytes. A continued line counts as a blank if another blank is next
+    /// to it, because the shell joins the parts that it separates.
     fn is_blank(&self, from: usize, to: usize, may_have_lines: bool) -> bool {
         let gap = self.text.get(from..to).unwrap_or("?");
         let joined = gap.replace("\\\n", "");
@@ -409,7 +409,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Applies a `cd` to what follows. Whether it succeeds is not known, so that both directories count.
+    /// Applies a `cd` to the following commands. Whether it succeeds is not known, so that both directories count.
     pub(super) fn change_directory(&mut self, place: &mut Place, to: Option<&str>) {
         let Some((to, known)) = to.zip(place.directories.as_mut()) else {
             place.directories = None;
@@ -427,8 +427,8 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Returns whether a condition is none for the shell, but a pattern for the name of a program, because no blanks are inside of
-/// its brackets.
+/// Returns whether the shell reads a condition as a pattern for the name of a program instead, because its brackets
+/// have no blanks inside.
 fn is_pattern(condition: &str) -> bool {
     let doubled = condition.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]"));
     let inside = doubled.or_else(|| condition.strip_prefix('[')?.strip_suffix(']'));
@@ -436,7 +436,7 @@ fn is_pattern(condition: &str) -> bool {
     inside.is_some_and(|inside| !inside.starts_with(is_blank) || !inside.ends_with(is_blank))
 }
 
-/// Collects the outermost substitutions of a node, and the ranges in which an opener is not one of another substitution.
+/// Collects the outermost substitutions of a node, and the ranges where an opener does not start another substitution.
 fn collect<'n>(node: Node<'n>, found: &mut Vec<Node<'n>>, opaque: &mut Vec<(usize, usize)>) {
     match node.kind() {
         "command_substitution" | "process_substitution" => {

@@ -14,7 +14,7 @@ pub struct Word {
 /// The knowledge about a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The text is what the program gets.
+    /// The program gets exactly this text.
     Literal,
     /// The text is a pattern of file names.
     Pattern,
@@ -32,7 +32,7 @@ impl Word {
         Self { text: source.into(), kind: Kind::Dynamic }
     }
 
-    /// Returns the text if it is what the program gets.
+    /// Returns the text if the program gets exactly this text.
     pub fn literal(&self) -> Option<&str> {
         (self.kind == Kind::Literal).then_some(self.text.as_str())
     }
@@ -52,7 +52,7 @@ impl Word {
 /// Reads the source of one word. The shell's variable `HOME` and `~` stand for `home`.
 ///
 /// # Errors
-/// The source is no single word.
+/// The source is not a single word.
 pub fn read(source: &str, home: Option<&str>) -> Result<Word, Unreadable> {
     let mut reader = Reader { rest: source, text: String::new(), home, is_pattern: false, brace: Brace::None };
     let kind = match reader.run(source)? {
@@ -149,7 +149,7 @@ impl Reader<'_> {
         Some(c)
     }
 
-    /// Reads a quoted text to its end; `None` if it has none.
+    /// Reads a quoted text to its end; `None` if it has no end.
     fn quoted(&mut self) -> Option<Ended> {
         loop {
             match self.next()? {
@@ -171,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a variable behind `$`. Returns whether it is known, and `None` if it is none.
+    /// Reads a variable behind `$`. Returns whether it is known; `None` if it is not a variable.
     fn variable(&mut self) -> Option<bool> {
         let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
         let end = self.rest.find(|c: char| !is_name(c)).unwrap_or(self.rest.len());

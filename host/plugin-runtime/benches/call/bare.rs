@@ -122,7 +122,7 @@ impl Bare {
     }
 }
 
-/// Defines the functions of the host as traps. Those of WASI are in the linker, if in another patch version.
+/// Defines the functions of the host as traps. WASI's functions are in the linker, possibly in another patch version.
 fn trap_functions_of_the_host(linker: &mut Linker<State>, component: &Component) {
     let engine = component.engine();
     let imports = component.component_type();

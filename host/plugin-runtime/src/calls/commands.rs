@@ -1,4 +1,4 @@
-//! Slash commands: a plugin answers what the user entered with actions that the host carries out.
+//! Slash commands: a plugin answers the user's input with actions that the host carries out.
 
 use crate::bindings::exports::pinion::plugin::commands as wit;
 use crate::bindings::pinion::plugin::types::CallContext;
@@ -93,8 +93,8 @@ impl Runtime {
         self.registry.current().commands().cloned().collect()
     }
 
-    /// Runs a command. `input` is everything that follows its name; `services` is the conversation in which the user entered
-    /// it.
+    /// Runs a command. `input` is everything that follows its name; `services` is the conversation where the user
+    /// entered it.
     ///
     /// # Errors
     /// There is no such command, or its plugin returned an error or broke down.
@@ -123,8 +123,9 @@ impl Runtime {
         Ok(actions.into_iter().map(action).collect())
     }
 
-    /// Completes the argument of a command, given what was typed of it. Returns nothing when the plugin does not answer
-    /// within 100 ms. Then, and when this future is dropped, the call ends, and with it the requests that it made.
+    /// Completes the argument of a command, given the part that was typed. Returns nothing when the plugin does not
+    /// answer within 100 ms. Then, and when this future is dropped, the call ends, and with it the requests that it
+    /// made.
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
         let token = CancellationToken::new();
         let _end = token.clone().drop_guard();
@@ -153,8 +154,8 @@ impl Runtime {
     }
 }
 
-/// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants runs with
-/// none.
+/// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants runs
+/// without any.
 fn setup(loaded: &Loaded, command: &str, session: &str, token: CancellationToken) -> Setup {
     let plugin = &loaded.program().authority;
     let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.for_command() };

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// The longest deadline, about a century; a later one could overflow the clock.
 const MAX_DEADLINE: Duration = Duration::from_secs(3_000_000_000);
 
-/// The time at which a call has to stop, and the token that cancels it. Everything that works for the call gets a clone.
+/// The deadline of a call, and the token that cancels it. Everything that works for the call gets a clone.
 #[derive(Clone)]
 pub(crate) struct Deadline {
     token: CancellationToken,
@@ -21,12 +21,12 @@ pub(crate) struct Deadline {
     at: Instant,
     limit_ms: u64,
     grace: Duration,
-    /// Milliseconds in which the call itself waited for a person.
+    /// Milliseconds that the call itself waited for a person.
     waited_ms: Arc<AtomicU64>,
     clock: Option<Clock>,
 }
 
-/// The clock of a call that may wait for a person. It stands still while one is asked.
+/// The clock of a call that may wait for a person. It pauses while a person is asked.
 #[derive(Clone)]
 pub(crate) enum Clock {
     Agents(SubAgents),
@@ -100,8 +100,8 @@ impl Deadline {
         self.passed(self.grace + patience).await;
     }
 
-    /// Runs a guest until it ends, its time is over, it is cancelled and its grace period ends, or nobody waits any more,
-    /// which cancels `abandoned`.
+    /// Runs a guest until it ends, its time is over, it is cancelled and its grace period ends, or the caller stops
+    /// waiting, which cancels `abandoned`.
     pub(crate) async fn run<A>(
         &self,
         abandoned: &CancellationToken,

@@ -88,8 +88,8 @@ impl ToolExecutor for Runtime {
 }
 
 impl Runtime {
-    /// Returns all tools with what only the clients of a server see of them. Those that are nothing but resources are not
-    /// among the [`definitions`](ToolExecutor::definitions), and can be called all the same.
+    /// Returns all tools with the properties that only the clients of a server see. Tools that serve only as resources
+    /// are not among the [`definitions`](ToolExecutor::definitions), but can be called.
     pub fn served_tools(&self) -> Vec<ServedTool> {
         let served = |tool: &Tool| ServedTool {
             definition: tool.definition.clone(),
@@ -135,7 +135,7 @@ impl Runtime {
             let Some(registry) = registry.upgrade() else { return false };
             let current = registry.current();
             let mut loaded = current.loaded().iter();
-            // A call ends on the generation on which it began, also after a reload.
+            // A call ends on the generation that it began on, also after a reload.
             let Some(own) = loaded.find(|loaded| Arc::ptr_eq(&loaded.generation, &generation)) else { return true };
             own.lists.tool(&approved.name).is_some_and(|tool| tool.definition.is_same_version(&approved))
         })
@@ -160,12 +160,12 @@ struct CallTool {
     input: String,
     /// The effects that the tool declares, also where the caller may not pass all of them on.
     declared: Authority,
-    /// Returns whether a tool is still what was approved, for plugins whose tools change while they run.
+    /// Returns whether a tool is still the approved one, for plugins whose tools change while they run.
     is_current: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
 impl Job for CallTool {
-    /// None if the tool was replaced.
+    /// `None` if the tool was replaced.
     type Answer = Option<Result<wit::ToolOutput, wit::ToolError>>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {

@@ -20,8 +20,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Time that the host waits for a call after its deadline and grace period, before it gives up the thread.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time that the caller of a lone call spins: about what it takes to wake the thread of the call, and the call itself, which takes
-/// 100 µs in an interpreter.
+/// Time that the caller of a lone call spins: roughly the time to wake the thread of the call, and the call itself,
+/// which takes 100 µs in an interpreter.
 const SPIN: Duration = Duration::from_micros(200);
 
 /// Runs the work of a call on a thread that may block: the one that ended a call just now, or another one of tokio's.
@@ -47,7 +47,7 @@ fn spins(program: &Program) -> bool {
     cores() >= 2 && program.share.spinning.is_on()
 }
 
-/// Waits for the next call of an instance that has a thread of its own. None when there will be none.
+/// Waits for the next call of an instance that has a separate thread. `None` when no call will follow.
 pub(crate) fn linger<W>(program: &Program, engine: &Engine, calls: &mut mpsc::Receiver<W>) -> Option<W> {
     let goes_on = || spins(program) && engine.is_idle();
     let next = spin(LINGER, goes_on, || match calls.try_recv() {
@@ -99,7 +99,7 @@ fn answer_in_time<T>(
         Err(TryRecvError::Empty) => None,
         ended => Some(ended),
     });
-    // Beside other calls, nothing was learnt.
+    // Other calls in progress make the result meaningless.
     if answer.is_some() || is_alone() {
         spinning.learn(answer.is_some());
     }

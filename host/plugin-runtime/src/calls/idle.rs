@@ -3,9 +3,9 @@
 //! A call that ended well leaves its instance here, and the next call of the same [`Kind`] continues on it. The instances
 //! belong to one generation, and so to one set of grants; they are closed when another generation takes its place.
 //!
-//! What a plugin may keep in its memory is bounded by the kind: nothing passes from one session to another, or from a call
-//! to one with other effects. What it may leave in the host is bounded by dropping instances that are not small, and those
-//! that have used the fuel of one call altogether, so that nothing grows call by call.
+//! The kind bounds the data that a plugin may keep in its memory: nothing passes from one session to another, or from a
+//! call to one with other effects. Leftovers in the host are bounded by dropping instances that are not small, and
+//! those that have used the fuel of one call altogether, so that nothing grows call by call.
 
 use crate::calls::state::{CallState, State};
 use crate::capability::authority::CallKind;
@@ -55,12 +55,12 @@ impl IdleInstances {
         let at = idle.instances.iter().rposition(|(used, _)| used.kind == *kind)?;
         let (mut used, _) = idle.instances.remove(at)?;
         drop(idle);
-        // Its memory counts again, for which there may be no room.
+        // Its memory counts again, and there may be no room for it.
         used.store.data_mut().limiter.wake().then_some(used)
     }
 
-    /// Keeps an instance for the next call. Returns the store that has to be torn down: of an instance that gave way, or
-    /// of this one. `fuel` is the limit of one call.
+    /// Keeps an instance for the next call. Returns the store that has to be torn down: of an instance that was
+    /// displaced, or of this one. `fuel` is the limit of one call.
     pub(crate) fn keep(&self, share: &Arc<Share>, fuel: u64, mut used: Used) -> Option<Store<State>> {
         if used.fuel > fuel || !used.store.data_mut().is_small() {
             return Some(used.store);

@@ -1,4 +1,4 @@
-//! One call: a store under limits, an instance in it, and the ledger of what it used.
+//! One call: a store under limits, an instance in it, and the ledger of the resources it used.
 //!
 //! A call runs on a thread of tokio's blocking pool, because guests may block in file calls, and a guest that hangs in one
 //! must not take a worker with it. There it runs as a future: a clock makes the guest yield every few milliseconds, and
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower};
 
-/// Computing time after which a call leaves the thread of its caller.
+/// Computing time before a call leaves the thread of its caller.
 const MAX_HERE: Duration = Duration::from_millis(5);
 
 /// An instance, ready to be called.
@@ -66,7 +66,7 @@ impl<'a> Live<'a> {
         Ok(Self { store, instance, code: program.code()? })
     }
 
-    /// The instance, to be kept beside its store.
+    /// The instance, to be kept with its store.
     pub(crate) fn instance(&self) -> Instance {
         self.instance
     }
@@ -108,14 +108,14 @@ pub(crate) trait Job: Send + 'static {
     /// The guest's answer.
     type Answer: Send + 'static;
 
-    /// True if the job asks for what the instance offers.
+    /// True if the job asks for the instance's offer.
     const LISTS_OFFER: bool = false;
 
     /// Calls the guest.
     fn run(self, live: &mut Live<'_>) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
 }
 
-/// The end of a job: its result, and the ledger of what it used.
+/// The end of a job: its result, and the ledger of the resources it used.
 pub(crate) struct Finished<A> {
     pub(crate) result: Result<A, PluginFault>,
     pub(crate) ledger: Ledger,
@@ -141,7 +141,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The depth to which calls that the call makes may be nested; 0 if it may make none.
+    /// Maximum nesting depth of calls that the call makes; 0 if it may make no calls.
     fn call_depth(&self) -> u32 {
         let services = self.services.as_ref().filter(|_| self.authority.allows::<Invoke>());
         services.map_or(0, |services| services.call_depth_left())
@@ -217,8 +217,8 @@ pub(crate) async fn run_with<J: Job>(
     .await
 }
 
-/// Runs a job on a fresh instance, or on one that the program kept. Returns the store that has to be torn down, once the
-/// result was handed over; none if its instance is kept.
+/// Runs a job on a fresh instance, or on one that the program kept. Returns the store that has to be torn down, once
+/// the result was handed over; `None` if its instance is kept.
 async fn work<J: Job>(
     shared: &Shared,
     program: &Program,
@@ -358,7 +358,7 @@ pub(crate) fn finish<A>(
     store: &mut Store<State>,
     result: Result<A, Stopped>,
 ) -> Finished<A> {
-    // Before the result is handed over, after which the store may live on.
+    // Before the result is handed over, because the store may outlive that.
     store.data_mut().end_programs();
     let fuel_left = store.get_fuel().unwrap_or(0);
     let state = store.data();

@@ -5,8 +5,8 @@ use crate::limits::shares::Share;
 use std::sync::Arc;
 use wasmtime::ResourceLimiter;
 
-/// Allows growth within the limits, and records what it refused: a guest that dies of a refusal is distinguished from one
-/// that traps for other reasons.
+/// Allows growth within the limits, and records the growth that it refused: a guest that dies of a refusal is
+/// distinguished from one that traps for other reasons.
 pub(crate) struct Limiter {
     limits: Arc<Limits>,
     memory: u64,
@@ -53,7 +53,7 @@ impl Limiter {
         self.memory
     }
 
-    /// Stops counting the memory towards that of the plugin's calls, until [`Limiter::wake`].
+    /// Stops counting the memory towards the memory of the plugin's calls, until [`Limiter::wake`].
     pub(super) fn rest(&mut self) {
         if std::mem::take(&mut self.is_counted) {
             self.share.shrink(self.memory);

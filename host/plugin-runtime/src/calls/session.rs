@@ -110,11 +110,11 @@ impl Session {
         (finished, hold)
     }
 
-    /// Asks the instance for the state that its successor needs. None when no instance was created, or it saves nothing or
-    /// fails.
+    /// Asks the instance for the state that its successor needs. `None` when no instance was created, or it saves
+    /// nothing or fails.
     pub(crate) async fn inheritance(&self, program: &Arc<Program>, version: &str) -> Option<Inheritance> {
         program.code().ok()?.exported.state.as_ref()?;
-        // Under the limits of loading, like every step of a load, whatever the plugin's calls may use.
+        // Under the limits of loading, like every step of a load, regardless of the limits of the plugin's calls.
         let program = program.under(&self.load_limits);
         let saved = match self.run(&program, Setup::without_authority(&program), SaveState).await.result {
             Ok(saved) if saved.len() <= MAX_STATE_BYTES => saved,
@@ -131,7 +131,7 @@ impl Session {
     }
 }
 
-/// Waits for the turn of a call. None when the call is cancelled before.
+/// Waits for the turn of a call. `None` when the call is cancelled before.
 async fn turn(permits: &Arc<Semaphore>, token: &CancellationToken) -> Option<OwnedSemaphorePermit> {
     tokio::select! {
         biased;
@@ -191,7 +191,7 @@ impl Resident {
                 (store, Some(instance))
             }
             None => {
-                // Later calls have the limits of the store, and not those of this one.
+                // Later calls have the limits of the store, and not the limits of this call.
                 let mut store = store(&self.shared, &self.program, call);
                 refuel(&mut store, program);
                 store.data_mut().shows_directories = true;

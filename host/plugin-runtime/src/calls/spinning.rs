@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a thread spins for the next call, if no other guest runs.
+/// Time that a thread spins for the next call, while no guest runs.
 pub(super) const LINGER: Duration = Duration::from_micros(80);
-/// Calls for which nothing spins after spinning did not help several times in a row.
+/// Calls without spinning after spinning did not help several times in a row.
 const MAX_PAUSE: u32 = 64;
 
 /// Whether spinning helps the calls of a plugin. After a call that was not answered in time, the next one does not spin, then
@@ -39,7 +39,7 @@ impl Spinning {
 /// The work of one call.
 pub(super) type Work = Box<dyn FnOnce() + Send>;
 
-/// The place from which the thread that ended a call takes the next one.
+/// The slot that the thread that ended a call takes the next call from.
 #[derive(Default)]
 pub(crate) struct NextCall {
     slot: Mutex<Slot>,
@@ -62,7 +62,7 @@ impl NextCall {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the work to the thread that waits. Returns it where none does.
+    /// Gives the work to the thread that waits. Returns it where no thread waits.
     pub(super) fn give(&self, work: Work) -> Option<Work> {
         let mut slot = self.slot();
         if !matches!(*slot, Slot::Open) {
@@ -83,7 +83,7 @@ impl NextCall {
             *slot = Slot::Open;
         }
         spin(LINGER, goes_on, || self.is_full.load(Ordering::Acquire).then_some(()));
-        // Also after the time is up: a call that came until now has no other thread.
+        // Also after the time is up: a call that came until now has no thread but this one.
         let mut slot = self.slot();
         self.is_full.store(false, Ordering::Release);
         match std::mem::take(&mut *slot) {

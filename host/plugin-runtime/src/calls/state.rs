@@ -96,7 +96,7 @@ pub(crate) struct CallState {
     pub(crate) progress: Arc<dyn ToolProgress>,
     /// Starts sub-agents of the run that made the call.
     pub(crate) agents: Option<SubAgents>,
-    /// The conversation that made the call; none for calls of the host itself.
+    /// The conversation that made the call; `None` for calls of the host itself.
     pub(crate) services: Option<Services>,
     /// True if it has a turn of those that may wait for other calls.
     pub(crate) may_invoke: bool,
@@ -216,7 +216,7 @@ impl State {
         self.call.authority = authority;
     }
 
-    /// Counts one call of the host. wasmtime calls this for every import, those of WASI included.
+    /// Counts one call of the host. wasmtime calls this for every import, including WASI's.
     pub(crate) fn on_call(&mut self, hook: CallHook) -> Result<(), Exceeded> {
         if matches!(hook, CallHook::CallingHost) {
             self.account.host_calls += 1;
@@ -234,8 +234,8 @@ impl State {
         if wanted > self.limits.output_bytes { Err(Exceeded::Output { wanted }) } else { Ok(()) }
     }
 
-    /// Explains an error of a call that was refused memory, which interpreters turn into an error of their language. None if
-    /// nothing was refused.
+    /// Explains an error of a call that was refused memory, which interpreters turn into an error of their language.
+    /// `None` if nothing was refused.
     pub(crate) fn why_no_memory(&self) -> Option<String> {
         let (limiter, limit) = (&self.limiter, self.limits.memory_bytes);
         let total = limiter.refused_total.map(|limit| FaultKind::TotalMemory { limit });

@@ -17,7 +17,7 @@ pub(crate) struct Denied {
     hint: String,
 }
 
-/// The most that a plugin may do: what it asks for, cut to what it was granted.
+/// The most that a plugin may do: its asks, cut to its grants.
 #[derive(Debug)]
 pub(crate) struct PluginAuthority {
     plugin: String,
@@ -48,11 +48,11 @@ pub(crate) struct CallAuthority {
     caller: Caller,
     /// The effects that are declared, asked for and granted.
     effects: Authority,
-    /// The effects that its tool declares, whatever the plugin was granted: the bound for its sub-agents.
+    /// The effects that its tool declares, regardless of the plugin's grants: the bound for its sub-agents.
     declared: Authority,
 }
 
-/// Everything that distinguishes the authority of one call of a plugin from that of another.
+/// Everything that distinguishes the authority of one call of a plugin from another call's authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallKind {
     caller: Caller,
@@ -68,7 +68,7 @@ enum Caller {
     Command,
     /// The completion of an argument.
     Completion,
-    /// Code outside calls, and calls of what is newer than the grants.
+    /// Code outside calls, and calls of tools and commands that are newer than the grants.
     Nobody,
 }
 
@@ -100,7 +100,7 @@ impl PluginAuthority {
         Self { hint, ..self }
     }
 
-    /// Returns whether its calls block no thread: nothing was granted but servers, for which they wait.
+    /// Returns whether its calls block no thread: only servers were granted, and the calls wait for them.
     pub(crate) fn only_waits(&self) -> bool {
         self.only_waits
     }
@@ -121,7 +121,7 @@ impl PluginAuthority {
         }
     }
 
-    /// Returns what was granted, each as a verb phrase with its extent.
+    /// Returns the grants, each as a verb phrase with its extent.
     fn granted(&self) -> &[String] {
         self.granted.get_or_init(|| {
             let extents = self.grants.extents(&self.asks).into_iter();
@@ -162,7 +162,7 @@ impl PluginAuthority {
         &self.identity
     }
 
-    /// Returns what was granted of a capability that is used outside calls.
+    /// Returns the grant of a capability that is used outside calls.
     pub(crate) fn held<C: Granted>(&self) -> Option<&C::Held> {
         C::held(C::of(&self.grants))
     }
@@ -193,12 +193,13 @@ impl PluginAuthority {
 }
 
 impl CallAuthority {
-    /// Returns what the plugin was granted, in words.
+    /// Returns the plugin's grants, in words.
     pub(crate) fn granted(&self) -> Vec<String> {
         self.plugin.granted().to_vec()
     }
 
-    /// Returns what an import works with, if the plugin was granted the capability and the call's tool declares its effect.
+    /// Returns the grant that an import works with, if the plugin was granted the capability and the call's tool
+    /// declares its effect.
     pub(crate) fn check<C: Granted>(&self) -> Result<&C::Held, Denied> {
         let plugin = &self.plugin;
         let phrase = C::phrase(C::MOST);
@@ -227,8 +228,8 @@ impl CallAuthority {
         is_right_caller && C::held(grant).is_some() && C::effects(grant).is_within(self.effects)
     }
 
-    /// Like [`CallAuthority::check`], and also passes while an argument is completed, whatever the effects: for functions
-    /// that start and change nothing.
+    /// Like [`CallAuthority::check`], and also passes while an argument is completed, regardless of the effects: for
+    /// functions that start and change nothing.
     pub(crate) fn check_or_completes<C: Granted>(&self) -> Result<&C::Held, Denied> {
         match C::held(C::of(&self.plugin.grants)).filter(|_| self.is_completion()) {
             Some(held) => Ok(held),
@@ -256,8 +257,8 @@ impl CallAuthority {
         &self.plugin.asks
     }
 
-    /// Returns why a tool sees no files, whatever the user grants: its author has to change it. To the guest, all files
-    /// are just missing.
+    /// Returns why a tool sees no files, regardless of the user's grants: its author has to change it. To the guest,
+    /// all files are just missing.
     pub(crate) fn why_no_files(&self, tool: &str, declared: Authority) -> Option<String> {
         let plugin = &self.plugin.plugin;
         if self.plugin.asks.files.is_none() {
@@ -274,7 +275,7 @@ impl CallAuthority {
         })
     }
 
-    /// Returns whether the plugin was granted a capability, whatever this call may do with it: for lists that a plugin
+    /// Returns whether the plugin was granted a capability, even if this call may not use it: for lists that a plugin
     /// needs to describe itself.
     pub(crate) fn is_granted<C: Granted>(&self) -> bool {
         C::held(C::of(&self.plugin.grants)).is_some()
@@ -303,7 +304,7 @@ impl CallAuthority {
         &self.plugin
     }
 
-    /// Returns the effects that the call's tool declares; none outside tool calls.
+    /// Returns the effects that the call's tool declares; no effects outside tool calls.
     pub(crate) fn declared(&self) -> Authority {
         self.declared
     }

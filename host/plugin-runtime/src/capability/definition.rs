@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A capability. Its state appears in three forms: what a manifest asks for, the entry in a `[plugins.NAME.grants]` table,
+/// A capability. Its state appears in three forms: the ask of a manifest, the entry in a `[plugins.NAME.grants]` table,
 /// and the grant that the entry resolves to on this machine. The default value of each form means "nothing".
 ///
 /// The provided methods fit a capability that is granted as a whole or not at all.
@@ -19,19 +19,20 @@ pub(crate) trait Capability {
     const INTERFACES: &'static [&'static str];
     /// The spellings on the command line.
     const FORMS: &'static [&'static str] = &[Self::NAME];
-    /// The flags of `effects`, one of which a tool declares to use it, as hints name them; empty when no flag is needed.
+    /// The flags of `effects` as hints name them; a tool must declare one of them to use it; empty when no flag is
+    /// needed.
     const EFFECT: &'static str = "";
     /// True if slash commands may use it, too.
     const FOR_COMMANDS: bool = true;
     /// True if the completion of an argument may use it, where no effect is needed.
     const FOR_COMPLETIONS: bool = true;
-    /// True if its functions do nothing but wait for MCP servers. Calls of a plugin that was granted nothing else block no
-    /// thread, and what it offers while it runs follows from the servers.
+    /// True if its functions do nothing but wait for MCP servers. Calls of a plugin that was granted nothing else block
+    /// no thread, and its offer while it runs follows from the servers.
     const ONLY_WAITS: bool = false;
     /// The most that a manifest can ask for.
     const MOST: Self::Ask;
 
-    /// The ask of a manifest. A wider ask compares greater; two asks of which none covers the other do not compare.
+    /// The ask of a manifest. A wider ask compares greater; two asks do not compare if neither covers the other.
     type Ask: Clone + Default + PartialOrd;
     /// The value in a grants table.
     type Entry: Clone + Default + PartialEq;
@@ -56,7 +57,7 @@ pub(crate) trait Capability {
     /// Resolves an entry.
     fn resolve(entry: &Self::Entry, context: &GrantContext<'_>) -> Self::Grant;
 
-    /// Returns what imports use of a grant; `None` when nothing is granted.
+    /// Returns the part of a grant that imports use; `None` when nothing is granted.
     fn held(grant: &Self::Grant) -> Option<&Self::Held>;
 
     /// The verb phrase for people, as in "plugin `x` may not run programs".
@@ -118,7 +119,7 @@ pub(crate) trait Capability {
         }
     }
 
-    /// Cuts a grant to what was asked for.
+    /// Cuts a grant to the ask.
     fn cut(grant: &mut Self::Grant, ask: Self::Ask) {
         if ask == Self::Ask::default() {
             *grant = Self::Grant::default();

@@ -1,4 +1,4 @@
-//! The list of capabilities: one row each, in the order in which people see them.
+//! The list of capabilities: one row each, in display order.
 
 /// Hands the rows to a macro: the module, the type that implements
 /// [`Capability`](super::definition::Capability), and the documentation of the fields named after the capability.

@@ -85,8 +85,8 @@ macro_rules! tables {
                 Self { $($(#[$cfg])? $name: $name::$Capability::MOST,)+ }
             }
 
-            /// Parses the words with which a packed plugin asks. They are those of grants, and the name of a capability alone
-            /// where a grant names more, such as the servers of `http`: it asks for whatever the user grants.
+            /// Parses the asks of a packed plugin. They use the words of grants. Where a grant names more, such as the
+            /// servers of `http`, the name of the capability alone asks for anything that the user grants.
             ///
             /// # Errors
             /// A word names no capability.
@@ -120,7 +120,7 @@ macro_rules! tables {
                 self.excess(other).is_empty()
             }
 
-            /// Returns the verb phrases of what `other` asks for beyond this.
+            /// Returns the verb phrases of the asks that only `other` contains.
             pub(crate) fn excess(&self, other: &Self) -> Vec<String> {
                 let mut phrases = Vec::new();
                 $(
@@ -201,7 +201,7 @@ macro_rules! tables {
                 None
             }
 
-            /// Adds the entries of `more`, which win over those of this table.
+            /// Adds the entries of `more`, which win over this table's entries.
             pub fn merge(&mut self, more: &Self) {
                 $($(#[$cfg])? $name::$Capability::merge(&mut self.$name, &more.$name);)+
             }
@@ -235,14 +235,14 @@ macro_rules! tables {
                 $($(#[$cfg])? $name::$Capability::widen(&mut self.$name, more.$name);)+
             }
 
-            /// Cuts the grants to what was asked for.
+            /// Cuts the grants to the asks.
             #[must_use]
             pub(crate) fn cut_to(mut self, asks: &Asks) -> Self {
                 $($(#[$cfg])? $name::$Capability::cut(&mut self.$name, asks.$name.clone());)+
                 self
             }
 
-            /// Returns whether something is granted, of which all functions only wait for MCP servers.
+            /// Returns whether something is granted, and all its functions only wait for MCP servers.
             pub(crate) fn only_wait(&self) -> bool {
                 let (mut only_wait, mut is_any) = (true, false);
                 $(
@@ -274,7 +274,7 @@ macro_rules! tables {
                 effects
             }
 
-            /// Returns the name and the verb phrase of each ask, with the extent to which it is granted.
+            /// Returns the name and the verb phrase of each ask, with the granted extent.
             pub(crate) fn extents(&self, asks: &Asks) -> Vec<(&'static str, String, Option<String>)> {
                 let mut extents = Vec::new();
                 $(

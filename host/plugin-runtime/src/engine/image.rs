@@ -1,4 +1,4 @@
-//! The images of memories: the contents with which each instance of a component begins, in a file that all of them map.
+//! The images of memories: the initial contents for every instance of a component, in a file that all of them map.
 
 use std::io::{self, ErrorKind};
 use wasmtime::component::Component;

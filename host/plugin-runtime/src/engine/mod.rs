@@ -15,10 +15,10 @@ use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// The interval at which a running guest lets the host check its deadline and its cancellation.
+/// The interval between checks of a running guest's deadline and cancellation.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Ticks for which the clock keeps running after the last call, so that calls in a row need not wake it.
+/// Ticks that the clock keeps running after the last call, so that calls in a row need not wake it.
 const LINGER_TICKS: u32 = 40;
 
 /// Memories of one component: one for each component that it is composed of. Each takes 4 GiB of address space in the
@@ -87,7 +87,7 @@ impl Engine {
         unsafe { Component::deserialize(&self.engine, own_code) }
     }
 
-    /// The hash of everything on which compiled code and descriptions depend, in hexadecimal.
+    /// The hash of everything that compiled code and descriptions depend on, in hexadecimal.
     pub(crate) fn compatibility(&self) -> &str {
         &self.compatibility
     }
@@ -122,8 +122,8 @@ fn compatibility(engine: &wasmtime::Engine) -> String {
     hasher.0.finalize().to_hex().to_string()
 }
 
-/// Adapts BLAKE3 to [`std::hash::Hash`], through which wasmtime describes its compatibility. The standard hashers are not
-/// stable enough to name files on disk.
+/// Adapts BLAKE3 to [`std::hash::Hash`], which wasmtime uses to describe its compatibility. The standard hashers are
+/// not stable enough to name files on disk.
 struct Blake3Hasher(blake3::Hasher);
 
 impl Hasher for Blake3Hasher {
@@ -156,7 +156,7 @@ fn config(limits: &EngineLimits) -> Config {
         // The host's own frames run on the same stack as the guest's.
         .async_stack_size(limits.stack_bytes + 1024 * 1024)
         .wasm_component_model(true)
-        // Backtraces name functions, which need none of these.
+        // Backtraces name functions, which does not require any of these.
         .generate_address_map(false)
         .debug_symbols(false)
         .native_unwind_info(false);
@@ -165,7 +165,8 @@ fn config(limits: &EngineLimits) -> Config {
 
 fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
     let calls = limits.all_calls();
-    // Each limit is the most that all instances together can have, so that none takes what another one needs.
+    // Each limit is the most that all instances together can have, so that no instance takes resources that another one
+    // needs.
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(calls)
         .total_stacks(calls)
@@ -200,7 +201,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A thread that advances the epoch while calls run. It sleeps while none do, so that an idle agent costs nothing.
+/// A thread that advances the epoch while calls run. It sleeps while no call runs, so that an idle agent costs nothing.
 struct Ticker {
     shared: Arc<TickerState>,
     thread: JoinHandle<()>,
@@ -227,7 +228,7 @@ impl Ticker {
     }
 
     fn enter(&self) {
-        // Sequentially consistent, here and in `tick`: each side must see what the other one wrote before.
+        // Sequentially consistent, here and in `tick`: each side must see earlier writes of the other one.
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.wake();

@@ -1,4 +1,4 @@
-//! The functions in which a guest broke down.
+//! The functions that were active when a guest broke down.
 //!
 //! Names come from the name section of its modules, which toolchains leave out when they strip. They are the plugin's text:
 //! bounded in number and length, and printable.
@@ -30,8 +30,8 @@ const OF_PANICS: &[&str] = &[
     "debug.panicExtra",
 ];
 
-/// Lists the functions, innermost first, one a line; none if no module names its functions. The functions through which a
-/// panic passes at first are left out.
+/// Lists the functions, innermost first, one a line; `None` if no module names its functions. The first functions that
+/// a panic passes through are left out.
 pub(super) fn backtrace(error: &wasmtime::Error) -> Option<String> {
     let frames = error.downcast_ref::<WasmBacktrace>()?.frames();
     listed(frames.iter().map(FrameInfo::func_name))

@@ -19,7 +19,7 @@ pub struct PluginFault {
     pub kind: FaultKind,
 }
 
-/// The ways in which a call breaks down. Formatted, each completes a sentence that begins with the plugin's name.
+/// The ways that a call breaks down. Formatted, each completes a sentence that begins with the plugin's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -134,7 +134,7 @@ pub enum FaultKind {
     /// The plugin panicked or did something that WebAssembly does not allow.
     #[error("trapped: {message}")]
     Trap {
-        /// The trap, the last lines that the plugin wrote to stderr, and the functions in which it was, if they have names.
+        /// The trap, the last lines that the plugin wrote to stderr, and the active functions, if they have names.
         message: String,
     },
     /// `init` returned an error.
@@ -179,8 +179,8 @@ impl FaultKind {
         PluginFault { plugin: plugin.to_owned(), kind: self }
     }
 
-    /// The key of the limit in `[plugins.NAME.limits]`, and a value that may suffice: twice the limit, the default, or what
-    /// was wanted, whichever is largest. None when no such limit was exceeded.
+    /// The key of the limit in `[plugins.NAME.limits]`, and a value that may suffice: twice the limit, the default, or
+    /// the wanted amount; the largest of these. `None` when no such limit was exceeded.
     fn raised_limit(&self) -> Option<(&'static str, u64)> {
         let usual = Limits::default();
         let (key, limit, wanted, usual) = match *self {
@@ -213,7 +213,7 @@ impl FaultKind {
 /// The largest number of TOML.
 const MAX_VALUE: u64 = i64::MAX.unsigned_abs();
 
-/// Returns twice the limit, as far as TOML can hold it.
+/// Returns twice the limit, at most the largest number of TOML.
 fn raised(limit: u64) -> u64 {
     limit.max(1).saturating_mul(2).min(MAX_VALUE)
 }
@@ -258,12 +258,12 @@ pub(crate) enum Exceeded {
     HostCalls,
     #[error("too much output")]
     Output {
-        /// Bytes of output so far, with what is too much.
+        /// Bytes of output so far, including the excess.
         wanted: u64,
     },
     #[error("too many bytes written")]
     BytesWritten {
-        /// Bytes written so far, with what is too much.
+        /// Bytes written so far, including the excess.
         wanted: u64,
     },
     #[error("file too large")]
@@ -293,7 +293,7 @@ pub(crate) enum GuestError {
     NotLoaded,
 }
 
-/// The state of an instance that broke down, from which the fault is derived.
+/// The state of an instance that broke down, that the fault is derived from.
 pub(crate) struct Circumstances<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) limits: &'a Limits,
@@ -367,7 +367,7 @@ impl FaultKind {
     }
 }
 
-/// Joins the innermost cause, the end of the plugin's stderr, and the functions in which it was.
+/// Joins the innermost cause, the end of the plugin's stderr, and the active functions.
 fn describe(error: &wasmtime::Error, stderr: &str) -> String {
     let mut described = error.root_cause().to_string();
     // Guests have no environment; the functions follow anyway.

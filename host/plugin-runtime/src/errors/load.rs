@@ -22,7 +22,7 @@ pub enum LoadError {
     Link {
         /// The step that failed.
         message: String,
-        /// The error of the engine or of the system; none when `message` says everything.
+        /// The error of the engine or of the system; `None` when `message` says everything.
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
     /// The plugin broke down or failed its self-test while it listed its tools and commands.
@@ -61,7 +61,7 @@ pub enum LoadError {
         /// The name.
         name: String,
     },
-    /// The name looks like that of another plugin.
+    /// The name looks like another plugin's name.
     LookAlike {
         /// The name.
         name: String,
@@ -76,8 +76,8 @@ impl LoadError {
         Self::Link { message: message.to_owned(), source: Some(Arc::from(source.into())) }
     }
 
-    /// Converts the fault of a plugin that was asked what it offers. Its limits are those of loading, which nobody can
-    /// raise.
+    /// Converts the fault of a plugin that was asked for its offer. The limits of loading apply, which cannot be
+    /// raised.
     pub(crate) fn from_fault(fault: PluginFault) -> Self {
         let limit = match &fault.kind {
             FaultKind::Fuel { limit } => format!("more than {} fuel", count(*limit)),

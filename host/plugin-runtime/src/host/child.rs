@@ -34,7 +34,7 @@ const MAX_UNREAD: usize = 256 * 1024;
 const MAX_READ: u32 = 1024 * 1024;
 /// Bytes that one write takes at most.
 const MAX_WRITE: usize = 64 * 1024;
-/// The pause of a program after which bytes are released that could be the beginning of a secret.
+/// The pause of a program before bytes are released that could be the beginning of a secret.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// The programs that the current call started, by the numbers of their resources.
@@ -134,7 +134,7 @@ impl Child {
         }
     }
 
-    /// Closes the program's standard input, once it has what the program reads first.
+    /// Closes the program's standard input, once it has the input that the program reads first.
     pub(crate) fn close_stdin(&mut self) {
         if let Some(running) = &mut self.0 {
             running.stdin.close();
@@ -236,7 +236,7 @@ impl Drop for Timer {
 
 /// The standard input of a program.
 struct Stdin {
-    /// None once it is closed.
+    /// `None` once it is closed.
     pipe: Option<ChildStdin>,
     /// Bytes that the program reads before those that are written later.
     first: VecDeque<u8>,
@@ -262,13 +262,13 @@ impl Stdin {
         }
     }
 
-    /// Writes some of what the program reads first. Never ends when nothing is left of it.
+    /// Writes some of the input that the program reads first. Never ends when no input is left.
     async fn feed(&mut self) {
         if self.first.is_empty() {
             return std::future::pending().await;
         }
         if self.feed_some().await.is_err() {
-            // A program that does not read it is no error.
+            // A program that does not read it is not an error.
             self.first.clear();
         }
     }
@@ -284,13 +284,13 @@ impl Stdin {
     }
 }
 
-/// An output stream, with what was collected and not read.
+/// An output stream, with the data that was collected and not read.
 struct Pipe<R> {
-    /// None once the program has closed it.
+    /// `None` once the program has closed it.
     stream: Option<R>,
     unread: VecDeque<u8>,
     chunk: Box<[u8]>,
-    /// None when the program knows no secret.
+    /// `None` when the program knows no secret.
     redactor: Option<ByteRedactor>,
     /// When bytes that the redactor holds back are released, if the program writes no more: it may wait for an answer.
     release_at: Option<Instant>,
@@ -302,7 +302,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         Self { stream, unread: VecDeque::new(), chunk: vec![0; 32 * 1024].into(), redactor, release_at: None }
     }
 
-    /// Takes what was collected, or the end of the stream. None when neither is there.
+    /// Takes the collected data, or the end of the stream. `None` when neither is there.
     fn take(&mut self, limit: usize) -> Option<ReadResult> {
         if self.unread.is_empty() {
             return self.stream.is_none().then_some(ReadResult::End);
@@ -311,8 +311,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         Some(ReadResult::Data(taken))
     }
 
-    /// Collects some output, or notes the end. The sizes and the time of what it collects do not depend on secrets: lines at once,
-    /// and the rest when the program pauses. Never ends when the stream is closed or enough was collected.
+    /// Collects some output, or notes the end. The sizes and times of its pieces do not depend on secrets: lines at
+    /// once, and the rest when the program pauses. Never ends when the stream is closed or enough was collected.
     async fn fill(&mut self) {
         let room = MAX_UNREAD.saturating_sub(self.unread.len()).min(self.chunk.len());
         let Some(stream) = self.stream.as_mut().filter(|_| room > 0) else { return std::future::pending().await };
@@ -327,7 +327,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
                 self.release_at = redactor.is_holding().then(|| Instant::now() + IDLE);
             }
             (Ok(Ok(read @ 1..)), None) => self.unread.extend(&self.chunk[..read]),
-            // An error of a pipe is its end: there is nothing else to be had from it.
+            // An error of a pipe is its end: nothing else comes from it.
             (read, redactor) => {
                 if read.is_ok() {
                     self.stream = None;
@@ -339,7 +339,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
     }
 }
 
-/// The error of a call that was cancelled. The output so far is what the guest has read.
+/// The error of a call that was cancelled. The guest has read the output so far.
 fn cancelled() -> ProcessError {
     let nothing = || Captured { head: Vec::new(), tail: Vec::new(), total: 0 };
     ProcessError::Cancelled(Output {

@@ -1,4 +1,4 @@
-//! The port by which an application confines the programs that plugins start.
+//! The port that an application implements to confine the programs that plugins start.
 //!
 //! The runtime decides whether a plugin may start programs at all. The application decides on the operating system's
 //! protection around them, and passes a [`Confinement`] in the [`RuntimeConfig`](crate::RuntimeConfig).
@@ -26,8 +26,8 @@ pub struct PlainProgram<'a> {
 pub struct ConfinedProgram {
     /// Starts it. The runtime sets the streams and the process group.
     pub command: Command,
-    /// Called once, when the program and its process group were killed or have ended: with true if it succeeded, and what
-    /// is known of its error stream. Returns lines for the reader of that stream.
+    /// Called once, when the program and its process group were killed or have ended: with true if it succeeded, and
+    /// the known part of its error stream. Returns lines for the reader of that stream.
     pub ended: AfterProgram,
 }
 
@@ -65,13 +65,14 @@ impl Drop for After {
     }
 }
 
-/// Returns whether a program can be found. A confined program is looked up where nobody can report that it is missing.
+/// Returns whether a program can be found. A confined program is looked up where a missing program could not be
+/// reported.
 pub(super) fn exists(program: &PlainProgram<'_>) -> bool {
     if program.program.contains('/') {
         return program.directory.join(program.program).exists();
     }
     let path = program.environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-    // Without a `PATH`, the system looks in directories of its own.
+    // Without a `PATH`, the system looks in its default directories.
     path.is_none_or(|path| {
         std::env::split_paths(OsStr::new(path)).any(|directory| directory.join(program.program).exists())
     })

@@ -1,10 +1,10 @@
-//! `wasi:filesystem`, under the authority of the current call and with an account of what was opened and how many bytes
-//! went either way.
+//! `wasi:filesystem`, under the authority of the current call and with an account of the opened files and the bytes in
+//! each direction.
 //!
-//! The work is wasmtime-wasi's. Before it, [`lookup`] finds out where a path really leads and whether the call may do
-//! there what it wants; [`handles`] knows which handles belong to the call. Named pipes, sockets and devices are not
-//! opened, because opening a pipe waits for as long as it pleases ([`open`] opens what took the place of a file, without
-//! waiting), and descriptors come out of the plugin's share.
+//! The work is wasmtime-wasi's. Before it, [`lookup`] finds out where a path really leads and whether the call has the
+//! permission for its operation there; [`handles`] knows which handles belong to the call. Named pipes, sockets and
+//! devices are not opened, because opening a pipe waits without a limit ([`open`] opens anything that took the place of
+//! a file, without waiting), and descriptors come out of the plugin's share.
 
 mod handles;
 mod input;
@@ -60,8 +60,8 @@ impl Files<'static> {
 }
 
 impl preopens::Host for Files<'_> {
-    /// All granted directories, on an instance that stays also where the current call may not use them: guests look once
-    /// and keep what they find. One that cannot be opened is left out.
+    /// All granted directories, on an instance that stays also where the current call may not use them: guests look
+    /// once and keep the result. A directory that cannot be opened is left out.
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let mut directories = Vec::new();
         if !self.shows_directories {
@@ -290,7 +290,7 @@ impl Files<'_> {
         }
     }
 
-    /// Enters a new handle, if what it leads to may be used.
+    /// Enters a new handle, if its target may be used.
     fn keep(&mut self, fd: Fd, at: &At, permit: Permit) -> FsResult<Fd> {
         let permit = Arc::new(permit);
         let (handle, file) = match self.wasi.table.get(&fd)? {

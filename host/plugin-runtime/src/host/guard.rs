@@ -1,10 +1,10 @@
 //! A second process that kills the programs of this one when it is killed itself.
 //!
 //! The host kills the process group of each program that it runs. Killed with SIGKILL, it cannot. The guard is a child
-//! process that knows these groups: it reads them from a socket, the end of which means that the host is gone. Each program
-//! writes its own group there before it begins, so that there is no moment at which it runs unknown to the guard. The guard
-//! covers every process that stays in the group of its program, however often it forks. A process that leaves the group on
-//! purpose, such as a daemon, is not covered. One guard serves all runtimes of the process.
+//! process that knows these groups: it reads them from a socket, whose end means that the host is gone. Each program
+//! writes its own group there before it begins, so that it never runs unknown to the guard. The guard covers every
+//! process that stays in the group of its program, however often it forks. A process that leaves the group on purpose,
+//! such as a daemon, is not covered. One guard serves all runtimes of the process.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ static GUARD: OnceLock<Guard> = OnceLock::new();
 struct Guard {
     program: PathBuf,
     arguments: Vec<OsString>,
-    /// Started with the first program; none if it could not be.
+    /// Started with the first program; `None` if the start failed.
     process: OnceLock<Option<imp::Process>>,
 }
 
@@ -85,7 +85,7 @@ fn process() -> Option<&'static imp::Process> {
     started.as_ref()
 }
 
-/// Kills a process group. Refuses those of the system and of this process.
+/// Kills a process group. Refuses process groups of the system and of this process.
 pub(super) fn kill(group: i32) {
     if group > 1 {
         imp::kill(group);

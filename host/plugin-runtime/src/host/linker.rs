@@ -7,7 +7,7 @@ use crate::capability::list::with_capabilities;
 use crate::engine::Engine;
 use wasmtime::component::{HasSelf, Linker};
 
-/// Links WASI, the interfaces that need no grant, and those of each capability.
+/// Links WASI, the interfaces that need no grant, and each capability's interfaces.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;

@@ -1,7 +1,7 @@
 //! The host's side of imports.
 //!
 //! Interfaces that need no grant are implemented here, and so is the work behind those that do. [`crate::capability`]
-//! decides what is allowed.
+//! decides which work is allowed.
 
 pub(crate) mod cancellation;
 pub(crate) mod child;

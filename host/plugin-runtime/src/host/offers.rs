@@ -5,7 +5,7 @@ use crate::calls::state::State;
 
 impl offers_host::Host for State {
     fn changed(&mut self) -> wasmtime::Result<()> {
-        // At most one sign waits. Nobody waits for that of a plugin that does not export `offers`.
+        // At most one sign waits. The sign of a plugin that does not export `offers` is never awaited.
         self.changed.notify_one();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `process`: programs outside the sandbox of wasm.
 //!
-//! A program runs in a process group of its own, with an environment that holds nothing but what was granted. Whatever
-//! happens, the group is killed in the end: when the program ends, at its timeout, when the call is cancelled, and when
+//! A program runs in a separate process group, with an environment that holds only the granted variables. In every
+//! case, the group is killed in the end: when the program ends, at its timeout, when the call is cancelled, and when
 //! the call's future is dropped. Its output is kept in bounded memory: the start and the end of each stream, and all of
 //! it in a file once it is too much.
 
@@ -42,9 +42,9 @@ pub(crate) struct Run {
     pub(crate) deadline: Instant,
     pub(crate) token: CancellationToken,
     pub(crate) progress: Arc<dyn ToolProgress>,
-    /// Variables in addition to those of the grant.
+    /// Variables in addition to the grant's variables.
     pub(crate) environment: Vec<(String, String)>,
-    /// Secrets among the variables, which nobody reads in its output.
+    /// Secrets among the variables, which are redacted in its output.
     pub(crate) redacted: Secrets,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
 }
@@ -114,7 +114,7 @@ pub(super) struct Started {
     pub(super) after: After,
 }
 
-/// Starts a program in a process group of its own. `environment` holds variables in addition to those of the grant.
+/// Starts a program in a separate process group. `environment` holds variables in addition to the grant's variables.
 pub(super) fn spawn(
     command: &Command,
     grant: &ProcessGrant,
@@ -124,7 +124,7 @@ pub(super) fn spawn(
     confinement: Option<&dyn Confinement>,
 ) -> Result<Started, ProcessError> {
     let directory = match &command.working_directory {
-        // Through links, as whoever decided on the call followed them: `link/..` is not the directory of `link`.
+        // Through links, like the decision on the call: `link/..` is not the directory of `link`.
         Some(directory) => {
             let directory = workspace.join(directory);
             directory.canonicalize().unwrap_or(directory)
@@ -179,7 +179,7 @@ fn not_found(plain: &PlainProgram<'_>) -> ProcessError {
     ProcessError::NotFound(format!("no such program: `{}`", plain.program))
 }
 
-/// Writes the program's input. A program that does not read it is no error.
+/// Writes the program's input. A program that does not read it is not an error.
 async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(&input).await;
@@ -235,7 +235,7 @@ struct Streams {
     stdout: RetainedOutput,
     stderr: RetainedOutput,
     spill: Spill,
-    /// Redactors of both; none when the program knows no secret.
+    /// Redactors of both; `None` when the program knows no secret.
     redactors: Option<[ByteRedactor; 2]>,
 }
 
@@ -247,7 +247,7 @@ impl Streams {
         Self { stdout: kept(), stderr: kept(), spill, redactors }
     }
 
-    /// Reads both to their ends. What arrives is shown within [`PROGRESS_INTERVAL`], also if nothing follows it.
+    /// Reads both to their ends. New output is shown within [`PROGRESS_INTERVAL`], also if nothing follows it.
     async fn read(
         &mut self,
         mut stdout: Option<impl AsyncRead + Unpin>,
@@ -294,7 +294,7 @@ impl Streams {
         self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
     }
 
-    /// The end of what the program wrote, for people.
+    /// The end of the program's output, for people.
     fn latest(&self) -> String {
         let bytes = if self.stdout.total > 0 { self.stdout.end() } else { self.stderr.end() };
         let text = String::from_utf8_lossy(&bytes);
@@ -332,7 +332,7 @@ pub(super) fn signal_of(_status: ExitStatus) -> Option<i32> {
 /// Some bytes of a stream that is still open; closes it at its end. Never ends on a closed one.
 async fn read_some(stream: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
     let Some(open) = stream else { return std::future::pending().await };
-    // An error of a pipe is its end: there is nothing else to be had from it.
+    // An error of a pipe is its end: nothing else comes from it.
     let read = open.read(buffer).await.unwrap_or(0);
     if read == 0 {
         *stream = None;

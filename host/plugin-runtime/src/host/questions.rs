@@ -52,7 +52,7 @@ impl questions::Host for State {
 }
 
 impl State {
-    /// Checks whether a question may be asked, and reserves what it takes.
+    /// Checks whether a question may be asked, and reserves the resources it takes.
     fn checked(&mut self, question: Question) -> Result<Asked, QuestionError> {
         Ok(match question {
             Question::Form(questions::Form { question, schema }) => {

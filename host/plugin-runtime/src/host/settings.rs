@@ -4,8 +4,8 @@ use crate::bindings::pinion::plugin::settings;
 use crate::calls::state::State;
 
 impl settings::Host for State {
-    /// A changed config makes a new generation. Instances of an earlier one see its settings; those of one that is still
-    /// being loaded see their own.
+    /// A changed config makes a new generation. Instances of an earlier generation see its settings; instances of a
+    /// generation that is still being loaded see their own.
     async fn current(&mut self) -> wasmtime::Result<String> {
         let newest = self.plugins.upgrade().and_then(|plugins| plugins.settings(self.call.authority.plugin()));
         let newest = newest.filter(|newest| newest.generation > self.settings.generation);

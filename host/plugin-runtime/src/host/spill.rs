@@ -1,7 +1,7 @@
 //! The file with the output of a program that is too long for memory.
 //!
-//! It is made once it is needed, from what was kept in memory until then. One file has a quota, and so have all files in
-//! the directory together: the oldest make room for a new one.
+//! It is made once it is needed, from the output that was kept in memory until then. One file has a quota, and so have
+//! all files in the directory together: the oldest make room for a new one.
 
 use crate::capability::files::account::Written;
 use std::fs::{self, File, OpenOptions};

@@ -40,7 +40,7 @@ impl Stderr {
         Stdout(self.clone())
     }
 
-    /// Begins a call on an instance that had others: forgets what was written.
+    /// Begins a call on an instance that had others: forgets the earlier output.
     pub(crate) fn begin(&self) {
         let mut lines = self.lock();
         (lines.logged, lines.line) = (0, Vec::new());

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const RESERVED: u64 = 256;
 /// The divisor of the rest that yields the share of one plugin.
 const PART: u64 = 4;
-/// The limit that is assumed where the system reports none.
+/// The limit that is assumed where the system reports no limit.
 const UNLIMITED: u64 = 65_536;
 
 /// The descriptors that guests may hold.
@@ -57,7 +57,7 @@ impl Descriptors {
 }
 
 impl Share {
-    /// Takes a descriptor. None when the share is used up.
+    /// Takes a descriptor. `None` when the share is used up.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
         if !self.own.take() {
             return None;

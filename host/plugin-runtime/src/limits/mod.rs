@@ -45,7 +45,7 @@ pub struct Limits {
     pub requests: u64,
 }
 
-/// Limits of which some may be missing: those that a plugin asks for, or those of the user's config.
+/// Limits, possibly with some missing: a plugin asks for them, or the user's config sets them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PartialLimits {
@@ -100,9 +100,9 @@ pub struct EngineLimits {
     pub concurrent_calls: u32,
     /// Bytes of memory that the calls of one plugin may have together, unless a single one may have more.
     pub plugin_memory_bytes: u64,
-    /// Seconds of processor time for compiling one component in a process of its own. Five times as many may pass.
+    /// Seconds of processor time for compiling one component in a separate process. Five times as many may pass.
     pub compile_seconds: u64,
-    /// Bytes of memory for compiling one component in a process of its own.
+    /// Bytes of memory for compiling one component in a separate process.
     pub compile_memory_bytes: u64,
 }
 
@@ -111,7 +111,7 @@ impl EngineLimits {
     pub(crate) const DESCRIPTIONS: u32 = 16;
     /// Turns reserved for the first call of a plugin, in addition to `concurrent_calls`.
     pub(crate) const FIRST_CALLS: u32 = 48;
-    /// Instances of lifetime `session` that may live at once; each has a thread of its own.
+    /// Instances of lifetime `session` that may live at once; each has a separate thread.
     pub(crate) const RESIDENTS: u32 = 32;
     /// Idle instances of lifetime `reused`, of all plugins together.
     pub(crate) const IDLE: u32 = 8;

@@ -16,9 +16,9 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Turns to run, and permits to load.
 ///
-/// Calls that may wait for others have turns of their own, by the depth to which these may be nested: the others must get a
-/// turn while the calls that wait for them hold theirs. A call that may start sub-agents waits for calls of less agent depth
-/// or of any call depth; one that may only make calls waits for calls of less call depth. So no turns wait in a circle.
+/// Calls that may wait for others have separate turns, one kind for each nesting depth: the awaited calls must get a
+/// turn while the waiting calls hold theirs. A call that may start sub-agents waits for calls of less agent depth or of
+/// any call depth; one that may only make calls waits for calls of less call depth. So no turns wait in a circle.
 pub(crate) struct Permits {
     calls: Turns,
     delegating: [Turns; MAX_AGENT_DEPTH as usize],
@@ -29,19 +29,19 @@ pub(crate) struct Permits {
     describing: Arc<Semaphore>,
 }
 
-/// The calls for which a call may wait.
+/// The calls that a call may wait for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Waits {
-    /// The depth to which its sub-agents may be nested; 0 if it may start none.
+    /// Maximum nesting depth of its sub-agents; 0 if it may start no sub-agents.
     pub(crate) agent_depth: u32,
-    /// The depth to which calls that it makes may be nested; 0 if it may make none.
+    /// Maximum nesting depth of calls that it makes; 0 if it may make no calls.
     pub(crate) call_depth: u32,
 }
 
 impl Permits {
     pub(crate) fn new(limits: &EngineLimits) -> Self {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
-        // Only plugins that were granted agents take these, so none is reserved for first calls.
+        // Only plugins that were granted agents take these, so no turn is reserved for first calls.
         let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), 0));
         let invoking = std::array::from_fn(|_| Turns::new(limits.invoking_calls(), 0));
         let cores = u32::try_from(cores()).unwrap_or(1);
@@ -56,7 +56,7 @@ impl Permits {
         }
     }
 
-    /// A permit to read a component. None, here and below, when the runtime ends.
+    /// A permit to read a component. `None`, here and below, when the runtime ends.
     pub(crate) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
         self.reading.clone().acquire_owned().await.ok()
     }
@@ -71,7 +71,7 @@ impl Permits {
         self.compiling_apart.clone().acquire_owned().await.ok()
     }
 
-    /// A permit to ask a plugin what it offers. Loads take no permit from calls.
+    /// A permit to ask a plugin for its offer. Loads take no permit from calls.
     pub(crate) async fn describing(&self) -> Option<OwnedSemaphorePermit> {
         self.describing.clone().acquire_owned().await.ok()
     }

@@ -1,7 +1,7 @@
-//! Fair shares of what all plugins need: memory, threads and places in the registry.
+//! Fair shares of resources that all plugins need: memory, threads and places in the registry.
 //!
-//! A [`Share`] belongs to one source of plugins as long as anything of it lives: every generation, call and instance counts
-//! towards it, whatever names their manifests give.
+//! A [`Share`] belongs to one source of plugins as long as anything of it lives: every generation, call and instance
+//! counts towards it, regardless of the names in their manifests.
 //!
 //! [`crate::limits::turns`] shares out the right to run in the same way.
 
@@ -23,7 +23,7 @@ const MAX_OWN_IDLE: u32 = 4;
 pub(crate) struct Count(AtomicU32);
 
 impl Count {
-    /// Counts one more. None when the limit is reached.
+    /// Counts one more. `None` when the limit is reached.
     fn take(&self, at_most: u32) -> Option<()> {
         let add = |count: u32| (count < at_most).then_some(count + 1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok().map(|_| ())
@@ -66,7 +66,7 @@ impl Share {
         Ok(Arc::new(Self { number, memory, residents, idle, counts: counts.clone(), spinning: Spinning::default() }))
     }
 
-    /// The number of the plugin, which no other has had.
+    /// The plugin's number, which is unique and never reused.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -101,7 +101,8 @@ impl Share {
 }
 
 impl Share {
-    /// Takes a place for an idle instance of lifetime `reused`. None when the plugin, or all plugins together, have too many.
+    /// Takes a place for an idle instance of lifetime `reused`. `None` when the plugin, or all plugins together, have
+    /// too many.
     pub(crate) fn idle_place(self: &Arc<Self>) -> Option<IdlePlace> {
         self.idle.take(MAX_OWN_IDLE)?;
         let place = self.counts.idle.take(EngineLimits::IDLE);

@@ -1,8 +1,8 @@
-//! Turns to run, of which each plugin gets its share.
+//! Turns to run, shared fairly between plugins.
 //!
 //! The first call of a plugin has a turn reserved apart from all others, as long as one is free. More turns come from a
-//! pool, of which a plugin may hold no more than it leaves free. So each plugin that takes as many turns as it can leaves
-//! half of what it found.
+//! pool; a plugin may hold no more of it than it leaves free. So each plugin that takes as many turns as it can leaves
+//! half of the turns that it found.
 
 use crate::limits::shares::Share;
 use std::collections::{BTreeMap, HashMap};
@@ -15,15 +15,15 @@ pub(crate) struct Turns(Arc<Mutex<Pool>>);
 
 struct Pool {
     free: u32,
-    /// Turns reserved for plugins that hold none.
+    /// Turns reserved for plugins without a turn.
     first: u32,
     /// The turns of each plugin that holds any.
     held: HashMap<u64, HeldTurns>,
     waiting: Waiting,
 }
 
-/// Calls that wait, in the order in which they came. Whether one may have a turn depends on its plugin, so only the first call of
-/// each plugin is looked at, however many wait.
+/// Calls that wait, in the order of their arrival. Whether one may have a turn depends on its plugin, so only the first
+/// call of each plugin is looked at, however many wait.
 #[derive(Default)]
 struct Waiting {
     /// The calls of each plugin that has any, by their places in the order.
@@ -56,7 +56,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Creates a pool of `turns`, and `first` others for plugins that hold none.
+    /// Creates a pool of `turns`, and `first` others for plugins without a turn.
     pub(crate) fn new(turns: u32, first: u32) -> Self {
         let (held, waiting) = (HashMap::new(), Waiting::default());
         Self(Arc::new(Mutex::new(Pool { free: turns, first, held, waiting })))

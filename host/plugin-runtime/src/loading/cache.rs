@@ -2,7 +2,7 @@
 //!
 //! Compiled code is code: a program that can write an entry can run anything in this process. So an entry is used only if
 //!
-//! 1. the directory belongs to the user and no other user can write to it,
+//! 1. the directory belongs to the user and only that user can write to it,
 //! 2. the entry is a plain file under the same conditions, and
 //! 3. its seal holds: a keyed BLAKE3 hash over key and content, with a secret kept outside the cache directory. A program
 //!    that may write to caches (many may) cannot forge an entry, and one copied here from elsewhere does not hold either.
@@ -11,8 +11,8 @@
 //! by the same secret, of the component, of the engine's version and of its configuration. So a change of any of them makes
 //! another entry, and entries of an earlier secret are never looked at.
 //!
-//! Beside the code of a component is its description, under the same seal; [`crate::loading::described`] says when it is
-//! used, and [`crate::loading::index`] how a start reads those of many plugins at once.
+//! The description of a component lies next to its code, under the same seal; [`crate::loading::described`] says when
+//! it is used, and [`crate::loading::index`] how a start reads the descriptions of many plugins at once.
 //!
 //! Entries that were not used for long make room for new ones, see [`crate::loading::evict`].
 
@@ -31,18 +31,18 @@ use tokio::time::Instant;
 use wasmtime::component::Component;
 
 const SEAL_BYTES: usize = 32;
-/// The extension of entries that describe a plugin; those with compiled code have none.
+/// The extension of entries that describe a plugin; entries with compiled code have no extension.
 const DESCRIPTION: &str = "description";
 /// The extension of entries that describe all plugins in one place.
 const INDEX: &str = "index";
-/// The extension of entries with what a plugin offered last.
+/// The extension of entries with a plugin's latest offer.
 const OFFER: &str = "offer";
 /// The kind of entries with functions that the versions of a plugin share.
 const FUNCTIONS: &str = "functions";
 /// The extension of files that are locked while a component is compiled.
 const LOCK: &str = "lock";
-/// Time that a load waits for another one to compile the same component: more than that takes on a busy machine, and not for ever,
-/// because the other may be stopped.
+/// Time that a load waits for another one to compile the same component: more than that takes on a busy machine, and
+/// not forever, because the other may be stopped.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Time between two looks at a lock.
 const POLL: Duration = Duration::from_millis(10);
@@ -78,8 +78,8 @@ pub enum Origin {
 }
 
 impl Cache {
-    /// Opens the directory, and creates it with mode 0700 if it is missing. Logs and returns none when it is not safe to
-    /// use.
+    /// Opens the directory, and creates it with mode 0700 if it is missing. Logs and returns `None` when it is not safe
+    /// to use.
     pub(crate) fn open(directory: &Path, key: &CacheKey) -> Option<Self> {
         match prepare_folder(directory) {
             Ok(()) => Some(Self { directory: directory.to_owned(), key: key.0, has_failed: AtomicBool::new(false) }),
@@ -90,7 +90,7 @@ impl Cache {
         }
     }
 
-    /// Loads the compiled component with this digest. None when there is no valid entry.
+    /// Loads the compiled component with this digest. `None` when there is no valid entry.
     pub(crate) fn load(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Component> {
         let path = self.path(engine, digest);
         let content = self.read(&path)?;
@@ -105,9 +105,9 @@ impl Cache {
         self.path(engine, digest).is_file()
     }
 
-    /// Waits until no other process, and no other load of this one, compiles the component with this digest. After that
-    /// its code may be in the cache. None when the wait takes longer than [`MAX_WAIT`], or the system has no locks: two
-    /// compiles of one component do no harm.
+    /// Waits while another process, or another load of this one, compiles the component with this digest. After that
+    /// its code may be in the cache. `None` when the wait takes longer than [`MAX_WAIT`], or the system has no locks:
+    /// two compiles of one component do no harm.
     pub(crate) async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Turn> {
         let path = self.path(engine, digest).with_extension(LOCK);
         let begun = Instant::now();
@@ -149,7 +149,7 @@ impl Cache {
         }
     }
 
-    /// Loads the description of the plugin from this source. None when there is no valid entry.
+    /// Loads the description of the plugin from this source. `None` when there is no valid entry.
     pub(crate) fn load_description(&self, source: &Source) -> Option<Content> {
         self.read(&self.source_path(source, DESCRIPTION))
     }
@@ -162,7 +162,7 @@ impl Cache {
         }
     }
 
-    /// Loads the descriptions of the plugins in a place. None when there is no valid entry.
+    /// Loads the descriptions of the plugins in a place. `None` when there is no valid entry.
     pub(crate) fn load_index(&self, place: Place<'_>) -> Option<Content> {
         self.read(&self.place_path(place))
     }
@@ -175,12 +175,12 @@ impl Cache {
         }
     }
 
-    /// Loads what the plugin from this source offered last. None when there is no valid entry.
+    /// Loads the latest offer of the plugin from this source. `None` when there is no valid entry.
     pub(crate) fn load_offer(&self, source: &Source) -> Option<Content> {
         self.read(&self.source_path(source, OFFER))
     }
 
-    /// Stores what the plugin from this source offers. A failure is only logged.
+    /// Stores the offer of the plugin from this source. A failure is only logged.
     pub(crate) fn store_offer(&self, source: &Source, offer: serde_json::Result<Vec<u8>>) {
         let path = self.source_path(source, OFFER);
         if let Err(error) = offer.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
@@ -314,7 +314,7 @@ fn read_entry(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks that a file belongs to this user and that no other user can write to it.
+/// Checks that a file belongs to this user and that only this user can write to it.
 #[cfg(unix)]
 fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,8 +1,8 @@
-//! Compiled code in memory, which is most of what a plugin takes: 0.4 MB for 0.13 MB of WebAssembly.
+//! Compiled code in memory, which is most of a plugin's memory: 0.4 MB for 0.13 MB of WebAssembly.
 //!
-//! The code of plugins that were not called for longest gives way, and their next call reads it from the cache again, under
-//! its seal. Plugins that take turns faster than that would read theirs for each call: code that is needed again soon stays
-//! in addition to the rest.
+//! The code of the least recently called plugins is dropped, and their next call reads it from the cache again, under
+//! its seal. Plugins called alternately within a short time would read their code for each call: code that is needed
+//! again soon stays in addition to the rest.
 
 use crate::calls::idle::IdleInstances;
 use crate::errors::fault::GuestError;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// Plugins whose code stays in memory, unless more of them take turns.
 const MAX_KEPT: usize = 16;
-/// Code that is needed again within this time gave way too early.
+/// Code that is needed again within this time was dropped too early.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The code of a program, in memory or in the cache.
@@ -32,7 +32,7 @@ pub(crate) trait CachedCode: Send + Sync {
     /// Returns whether the cache has the code.
     fn exists(&self) -> bool;
 
-    /// Reads and links the code. None if the cache does not have it.
+    /// Reads and links the code. `None` if the cache does not have it.
     fn read(&self) -> Option<Code>;
 }
 
@@ -42,7 +42,7 @@ enum State {
 }
 
 impl HeldCode {
-    /// Holds code. When it gives way, the idle instances go with it, because they need it.
+    /// Holds code. When it is dropped, the idle instances go with it, because they need it.
     pub(crate) fn new(
         code: Code,
         cached: Box<dyn CachedCode>,
@@ -53,12 +53,12 @@ impl HeldCode {
         Arc::new(Self { cached, all, idle, state, used })
     }
 
-    /// Lets the code give way to that of other plugins.
+    /// Allows the code to be dropped in favour of other plugins' code.
     pub(crate) fn may_go(self: &Arc<Self>) {
         self.all.add(self, false);
     }
 
-    /// Returns the code. Blocks if it gave way, for as long as reading it takes.
+    /// Returns the code. If it was dropped, blocks while it is read again.
     ///
     /// # Errors
     /// It is no longer in the cache.
@@ -76,12 +76,12 @@ impl HeldCode {
         Ok(code)
     }
 
-    /// Returns whether the code is in memory, or in the cache. Costs a look at a file if it gave way.
+    /// Returns whether the code is in memory, or in the cache. Costs a look at a file if it was dropped.
     pub(crate) fn is_there(&self) -> bool {
         !self.is_away() || self.cached.exists()
     }
 
-    /// Returns whether the code gave way. A lock that is held means that it is used or read right now.
+    /// Returns whether the code was dropped. A lock that is held means that it is used or read right now.
     fn is_away(&self) -> bool {
         self.state.try_lock().is_ok_and(|state| matches!(*state, State::Away { .. }))
     }
@@ -104,7 +104,7 @@ impl HeldCode {
     }
 }
 
-/// The code of all plugins that may give way.
+/// The code of all plugins that may be dropped.
 pub(crate) struct CodeInMemory {
     /// Counts uses.
     clock: AtomicU64,
@@ -129,12 +129,12 @@ impl CodeInMemory {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The number of plugins whose code is in memory and may give way.
+    /// The number of plugins whose code is in memory and may be dropped.
     pub(crate) fn count(&self) -> usize {
         self.lock().in_memory().len()
     }
 
-    /// Adds code that came into memory, and makes room for it, unless it gave way too early before.
+    /// Adds code that came into memory, and makes room for it, unless it was dropped too early before.
     fn add(&self, new: &Arc<HeldCode>, is_back_soon: bool) {
         let mut held = self.lock();
         let mut all = held.in_memory();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wasmtime::component::Component;
 
-/// Time after which a compile is announced.
+/// Time before a compile is announced.
 const SLOW: Duration = Duration::from_secs(2);
 
 /// Looks up a compiled component in the cache. Blocks.
@@ -29,7 +29,7 @@ pub(crate) struct Job<'a> {
     pub(crate) source: &'a Source,
     pub(crate) bytes: Cow<'static, [u8]>,
     pub(crate) digest: blake3::Hash,
-    /// The number of the generation for which it is compiled.
+    /// The number of the generation that it is compiled for.
     pub(crate) number: u32,
 }
 
@@ -81,7 +81,7 @@ async fn in_process(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, Loa
     let permit = shared.permits.compiling().await;
     let shared = shared.clone();
     alone(move || {
-        // The thread holds the permit until it ends, even when nobody waits for it.
+        // The thread holds the permit until it ends, even after its caller stops waiting.
         let _permit = permit;
         if !is_built_in && !Weight::of(&bytes).is_moderate() {
             return Err(LoadError::Limit("compiling it in this process would take too long".to_owned()));

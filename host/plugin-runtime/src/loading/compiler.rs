@@ -1,13 +1,13 @@
 //! Compiling a component in a child process, within bounds of time and memory.
 //!
-//! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with nested loops
-//! 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its own memory
-//! and processor time, and which is killed when it takes much longer than that, or when nobody waits for the result any
-//! more.
+//! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with nested
+//! loops 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its
+//! own memory and processor time, and which is killed when it takes much longer than that, or when the caller stops
+//! waiting for the result.
 //!
 //! The child is a command that the embedder names in its config; the component chooses no part of it. The child reads a
 //! header, the component and functions that were compiled before from stdin, and writes compiled code and functions to
-//! stdout; the end of stdin means that nobody waits.
+//! stdout; the end of stdin means that the caller stopped waiting.
 
 use crate::engine::compile_alone;
 use crate::errors::fault::bytes as bytes_of;
@@ -46,8 +46,8 @@ pub(crate) struct Compiled {
 }
 
 impl Compiler {
-    /// Compiles a component in a child process. Dropping the future kills it. `functions` are those of earlier compiles; none
-    /// for a component that shares none.
+    /// Compiles a component in a child process. Dropping the future kills it. `functions` come from earlier compiles;
+    /// `None` for a component that shares no functions.
     pub(crate) async fn compile(
         &self,
         bytes: &[u8],
@@ -154,7 +154,7 @@ struct Header {
     memory_bytes: u64,
     cpu_seconds: u64,
     component_bytes: u64,
-    /// Bytes of functions; [`Header::NO_FUNCTIONS`] if none are to be kept.
+    /// Bytes of functions; [`Header::NO_FUNCTIONS`] to keep no functions.
     function_bytes: u64,
 }
 

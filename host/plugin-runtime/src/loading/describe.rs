@@ -1,4 +1,4 @@
-//! Asking a plugin what it offers: when it is loaded, and while it runs.
+//! Asking a plugin for its offer: when it is loaded, and while it runs.
 
 use crate::bindings::exports::pinion::plugin::offers::Offer;
 use crate::bindings::pinion::plugin::types as wit;
@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Asks a plugin what it offers, on an instance without authority and under the limits of loading. The plugin tests itself
-/// first.
+/// Asks a plugin for its offer, on an instance without authority and under the limits of loading. The plugin tests
+/// itself first.
 pub(crate) async fn describe(shared: &Arc<Shared>, program: &Program) -> Result<Description, PluginFault> {
     let program = program.under(&shared.limits.load);
     let permit = shared.permits.describing().await;
@@ -45,7 +45,7 @@ impl Job for Describe {
     }
 }
 
-/// Asks an instance what its plugin offers now. The inner error is the plugin's own message.
+/// Asks an instance for its plugin's current offer. The inner error is the plugin's own message.
 pub(crate) struct ListOffer;
 
 impl Job for ListOffer {

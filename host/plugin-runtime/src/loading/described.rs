@@ -1,23 +1,23 @@
 //! Descriptions of plugins on disk, so that a start reads, compiles and runs no component.
 //!
-//! A plugin that was loaded leaves its manifest and the list of what it offers beside its compiled code, under the same
-//! seal. A later start offers its tools from there and loads the code when one of them is called. That load asks the
-//! plugin again: if its answer or its bytes differ, the registry makes a new generation, and the call is decided on again.
-//! So a description decides what is shown to the model and to a person, and never what runs.
+//! A plugin that was loaded leaves its manifest and its lists next to its compiled code, under the same seal. A later
+//! start offers its tools from there and loads the code when one of them is called. That load asks the plugin again: if
+//! its answer or its bytes differ, the registry makes a new generation, and the call is decided on again. So a
+//! description decides only what the model and people see, and never which code runs.
 //!
 //! A description is used only if all of these are as they were when the plugin described itself:
 //!
 //! 1. the engine and this crate,
-//! 2. the file: its device, inode, size, and the times of its last write and of its last change, which no program can set
-//!    back; for a built-in plugin, those of this program's own file,
+//! 2. the file: its device, inode, size, and the times of its last write and of its last change, which no program can
+//!    set back; for a built-in plugin, the same data of this program's own file,
 //! 3. the plugin's own section of the config, which its `init` reads. It describes itself without any authority, so its
 //!    grants do not matter; they are decided again at each start.
 //!
-//! Built-in plugins bring a description of their own, for starts without a cache. It was made without config, and its digest
-//! ties it to the component.
+//! Built-in plugins bring a separate description, for starts without a cache. It was made without config, and its
+//! digest ties it to the component.
 //!
 //! Plugins of lifetime `session` are not described, because their instance starts with the session;
-//! [`crate::loading::last_offer`] remembers what those with changing tools offered.
+//! [`crate::loading::last_offer`] remembers the offers of plugins with changing tools.
 
 use crate::loading::cache::Cache;
 use crate::loading::offer::Description;
@@ -63,7 +63,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The state that the metadata of the file shows which holds a component. None when the system tells too little.
+    /// The state that the metadata of the file shows which holds a component. `None` when the system tells too little.
     /// `built_in` is the size of a component of this program.
     #[cfg(unix)]
     #[allow(clippy::unnecessary_wraps, reason = "other systems tell too little")]
@@ -116,9 +116,10 @@ impl Described {
         self.config == hash(config)
     }
 
-    /// Stores what a plugin said, if a later start may rely on it. `seen` is the state of the file before it was read.
+    /// Stores a plugin's description, if a later start may rely on it. `seen` is the state of the file before it was
+    /// read.
     pub(crate) fn store(self, cache: &Cache, engine: &str, source: &Source, seen: Seen) {
-        // Its tools and commands are those of the running code.
+        // Its tools and commands come from the running code.
         let is_changing = self.inspection.manifest.lifetime == Lifetime::Session;
         if is_changing || !seen.is_settled() {
             return;

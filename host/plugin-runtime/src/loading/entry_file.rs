@@ -1,4 +1,4 @@
-//! Opening files of the cache directory, in which other programs of the user may have put anything.
+//! Opening files of the cache directory, where other programs of the user may have put anything.
 
 use std::fs::{File, OpenOptions};
 use std::io;

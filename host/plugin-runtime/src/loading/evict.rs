@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 /// Bytes that all entries may take together: 25 plugins in Python, or some thousand in Rust.
 pub(super) const MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// The age of a modification time from which a use renews it.
+/// The age of a modification time that makes a use renew it.
 const RENEWED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Characters of the hash that names an entry.
 const NAME_CHARACTERS: usize = 64;
@@ -32,8 +32,8 @@ pub(super) fn touch(path: &Path) {
     }
 }
 
-/// Removes the entries that were used least recently, if all together take more than `max_bytes`, until a quarter of that
-/// is free. Keeps `new`. A file that is no entry neither counts nor goes.
+/// Removes the entries that were used least recently, if all together take more than `max_bytes`, until a quarter of
+/// that is free. Keeps `new`. A file that is not an entry neither counts nor goes.
 pub(super) fn evict(directory: &Path, new: &Path, max_bytes: u64) -> io::Result<()> {
     let mut entries = entries(directory)?;
     let mut total: u64 = entries.iter().map(|entry| entry.bytes).sum();
@@ -45,7 +45,7 @@ pub(super) fn evict(directory: &Path, new: &Path, max_bytes: u64) -> io::Result<
         if total <= max_bytes / 4 * 3 {
             break;
         }
-        // Another process may have removed it; whoever reads it has it open.
+        // Another process may have removed it; its readers have it open.
         if fs::remove_file(&entry.path).is_ok() {
             tracing::debug!(entry = %entry.path.display(), "removed from the cache to make room");
         }

@@ -1,14 +1,14 @@
 //! Compiled functions that components share.
 //!
-//! Two plugins in one language contain the same interpreter: 21,000 of 22,300 functions are equal between two in Python. So
-//! what was compiled is kept function by function, and the next large component takes what it shares from there. So does the
-//! next version of a plugin that is edited while it runs, of which an edit changes few functions. The compiler names a function
-//! by a SHA-256 of everything on which its code depends.
+//! Two plugins in one language contain the same interpreter: 21,000 of 22,300 functions are equal between two in
+//! Python. So compiled code is kept function by function, and the next large component takes the shared functions from
+//! there. So does the next version of a plugin that is edited while it runs: an edit changes few functions. The
+//! compiler names a function by a SHA-256 of everything that its code depends on.
 //!
-//! The functions are code, and treated as that: those of all large components are one entry of the cache, and those of the
-//! versions of a plugin another one, under its seal, which only the parent reads and writes. The child that compiles gets the
-//! entry with the component, and returns the next one with the code. Small components never touch that of the large ones:
-//! reading it would cost most of them more than it saves.
+//! The functions are code, and treated as code. The functions of all large components are one entry of the cache, and
+//! the functions of a plugin's versions are another one, under its seal, which only the parent reads and writes. The
+//! child that compiles gets the entry with the component, and returns the next one with the code. Small components
+//! never touch the large components' entry: reading it would cost most of them more than it saves.
 
 use crate::loading::source::Source;
 use std::borrow::Cow;
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use wasmtime::CacheStore;
 
-/// Bytes from which a component is large: none in Rust or C or with QuickJS inside, all in Go or with CPython or SpiderMonkey
-/// inside.
+/// Minimum bytes of a large component: no component in Rust or C or with QuickJS inside, but all in Go or with CPython
+/// or SpiderMonkey inside.
 const LARGE: usize = 4 << 20;
-/// Bytes of all functions together: those of two language runtimes.
+/// Bytes of all functions together: two language runtimes.
 pub(crate) const MAX_BYTES: usize = 96 << 20;
-/// Number of compiles after which a function that none of them used is dropped.
+/// Number of compiles in a row that drop a function by not using it.
 const MAX_AGE: u8 = 8;
 /// Bytes of a record before its code: name, age and length.
 const HEAD: usize = NAME + 1 + 4;
@@ -41,8 +41,9 @@ pub(crate) enum Sharing {
 }
 
 impl Sharing {
-    /// Returns the components with which one shares functions, by the number of its generation. The first version of a small
-    /// one shares none: most plugins are never edited, and keeping their functions would take more room than their code.
+    /// Returns the components that one shares functions with, by the number of its generation. The first version of a
+    /// small one shares no functions: most plugins are never edited, and keeping their functions would take more room
+    /// than their code.
     pub(crate) fn of(component: &[u8], source: &Source, generation: u32) -> Option<Self> {
         match component.len() {
             LARGE.. => Some(Self::Large),
@@ -83,8 +84,8 @@ impl Functions {
         Self { content, known, new: Mutex::default() }
     }
 
-    /// Writes the functions of this compile, then those that were used most recently, as far as there is room. None if this
-    /// compile added none.
+    /// Writes the functions of this compile, then those that were used most recently, within the available room. `None`
+    /// if this compile added no functions.
     pub(crate) fn write(&self) -> Option<Vec<u8>> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if new.is_empty() {

@@ -44,7 +44,7 @@ pub(crate) struct Generation {
     pub(crate) plugin_name: FoldedNames,
     /// The settings that the policy decided on.
     pub(crate) settings: PluginSettings,
-    /// The path that identified its file when it was loaded; none if it is built in.
+    /// The path that identified its file when it was loaded; `None` if it is built in.
     path: Option<PathBuf>,
     /// The granted capabilities.
     pub(crate) grants: Grants,
@@ -57,10 +57,10 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Loads a component. Reading, compiling and linking run on threads that may block; dropping the future gives up the
-    /// load. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling of
-    /// the generation that this one replaces; `ahead` is the code of its file, if that is compiled already; `announce` is
-    /// called with the plugin's name when compiling takes long.
+    /// Loads a component. Reading, compiling and linking run on threads that may block; dropping the future gives up
+    /// the load. The identity belongs to the bytes that were read, even if `source` has changed since. `before` is the
+    /// ceiling of the generation that this one replaces; `ahead` is the code of its file, if that is compiled already;
+    /// `announce` is called with the plugin's name when compiling takes long.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
         source: &Source,
@@ -97,8 +97,8 @@ impl Generation {
         .await
     }
 
-    /// Creates the first generation of a source from its description, without code, with the settings that the policy decided
-    /// on. None when the description is not for them, or a check refuses it, so that a load has to tell.
+    /// Creates the first generation of a source from its description, without code, with the settings that the policy
+    /// decided on. `None` when the description is not for them, or a check refuses it, so that a load has to tell.
     pub(crate) fn described(
         shared: &Arc<Shared>,
         source: &Source,
@@ -117,7 +117,7 @@ impl Generation {
         Self::offering(linked, Origin::Described, described.description).ok().map(Arc::new)
     }
 
-    /// Puts a generation together, and checks what it offers.
+    /// Puts a generation together, and checks its offer.
     fn offering(linked: Linked, origin: Origin, description: Description) -> Result<Self, LoadError> {
         let Linked { program, digest, inspection, settings, .. } = linked;
         let CutSettings { decided, grants, ceiling, held_back, hint, path, .. } = settings;
@@ -148,8 +148,8 @@ impl Generation {
         Ok(generation)
     }
 
-    /// Lets the code give way to that of other plugins, unless an instance that stays needs it, or its calls run on the
-    /// threads of their callers, which must not wait for a file.
+    /// Allows the code to be dropped in favour of other plugins' code, unless an instance that stays needs it, or its
+    /// calls run on the threads of their callers, which must not wait for a file.
     fn let_code_go(&self) {
         let stays = self.inspection.manifest.lifetime == Lifetime::Session || self.program.authority.only_waits();
         if let Some(code) = self.program.code.as_ref().filter(|_| !stays) {
@@ -180,8 +180,7 @@ impl Generation {
         (!is_granted).then_some("not granted")
     }
 
-    /// Returns whether a generation with code is what `described` said it would be, so that it can take its place
-    /// unnoticed.
+    /// Returns whether a generation with code matches `described`, so that it can take its place unnoticed.
     pub(crate) fn is_as(&self, described: &Self) -> bool {
         self.digest == described.digest
             && self.lists.is_same(&described.lists)
@@ -195,8 +194,8 @@ impl Generation {
         policy::Component { manifest: &self.inspection.manifest, source, digest, path: self.path.as_deref() }
     }
 
-    /// Returns whether a command is newer than the grants, so that it runs with none of them. Commands that appear while the
-    /// plugin runs are covered if it had commands when it was granted.
+    /// Returns whether a command is newer than the grants, so that it runs without grants. Commands that appear while
+    /// the plugin runs are covered if it had commands when it was granted.
     pub(crate) fn holds_back_command(&self, name: &str) -> bool {
         let appeared = self.has_offers() && !self.offered.commands.contains(name);
         !self.ceiling.commands.contains(name) && (!appeared || self.ceiling.commands.is_empty())
@@ -207,7 +206,7 @@ impl Generation {
         self.inspection.exports.offers
     }
 
-    /// Checks what the plugin offers while it runs. Returns phrases for the effects that its ceiling does not cover, too.
+    /// Checks the plugin's offer while it runs. Also returns phrases for the effects that its ceiling does not cover.
     /// Blocks for as long as checking schemas takes.
     ///
     /// # Errors
@@ -232,7 +231,7 @@ impl Generation {
         Ok((lists, held_back))
     }
 
-    /// Sets the ceiling for the first generation; notes what a later one offers beyond it.
+    /// Sets the ceiling for the first generation; notes the parts of a later generation's offer beyond it.
     fn settle_ceiling(&mut self, is_set: bool, hint: Option<String>) {
         if !is_set {
             self.ceiling = Arc::new(self.offered.clone());
@@ -262,7 +261,7 @@ struct CutSettings {
 }
 
 impl CutSettings {
-    /// Prefers the policy's ceiling to that of the earlier generation. A component without grants needs none.
+    /// Prefers the policy's ceiling to the earlier generation's ceiling. A component without grants needs no ceiling.
     fn of(
         settings: PluginSettings,
         before: Option<Arc<Ceiling>>,
@@ -329,7 +328,7 @@ pub(crate) struct CompiledAhead {
     component: Component,
 }
 
-/// Compiles a file that may still be written to, unless its code is in the cache. None when it cannot be loaded, now.
+/// Compiles a file that may still be written to, unless its code is in the cache. `None` when it cannot be loaded, now.
 pub(crate) async fn compile_ahead(
     shared: Arc<Shared>,
     source: Source,

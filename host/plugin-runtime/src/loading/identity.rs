@@ -1,13 +1,13 @@
-//! The identity of an installed plugin, to which its stored values belong.
+//! The identity of an installed plugin, which owns its stored values.
 
 use crate::loading::source::{FileOrigin, Source};
 use std::path::Path;
 
 /// Identifies a plugin across versions: its origin, the path of its file, and its name.
 ///
-/// The digest is no part of it, because values survive an honest update. A file that takes the place of another one gets
-/// no grants before the user confirms it, and without the grant, no values. A plugin of the same name from anywhere else
-/// is another plugin.
+/// The digest is not part of it, because values survive an honest update. A file that takes the place of another one
+/// gets no grants before the user confirms it, and without the grant, no values. A plugin of the same name from
+/// anywhere else is another plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     key: String,
@@ -34,7 +34,7 @@ impl Identity {
         Self { key: hasher.finalize().to_hex()[..32].to_owned(), name: name.to_owned(), source }
     }
 
-    /// 32 hexadecimal digits that no other plugin has; empty for a plugin that was not loaded from a source.
+    /// 32 hexadecimal digits that are unique to the plugin; empty for a plugin that was not loaded from a source.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }

@@ -1,9 +1,9 @@
-//! An index of descriptions: one entry of the cache with those of all plugins in one place.
+//! An index of descriptions: one entry of the cache with the descriptions of all plugins.
 //!
 //! A start with a thousand plugins would otherwise open, read and check a thousand entries. An index is a copy of them,
-//! under one seal of its own, and [`Described::read`] decides on each as on an entry by itself. A plugin that the index
-//! lacks, or whose file is not as the index says, is looked for in its own entry; what was found there is added to the
-//! index after the start. So an index that is damaged, evicted, or written by two processes at once costs time and
+//! under a separate seal, and [`Described::read`] decides on each as on an entry by itself. A plugin that the index
+//! lacks, or whose file is not as the index says, is looked for in its own entry; a description found there is added to
+//! the index after the start. So an index that is damaged, evicted, or written by two processes at once costs time and
 //! decides nothing.
 
 use crate::limits::shares::MAX_PLUGINS;
@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
         Some(described)
     }
 
-    /// Adds what the indexes lacked to them. Blocks.
+    /// Adds the missing descriptions to the indexes. Blocks.
     pub(crate) fn store(self, cache: &Cache) {
         for (place, known) in self.known {
             let new = known.new.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +112,7 @@ struct Index {
 }
 
 impl Index {
-    /// Finds the entries. Content that is not an index has none.
+    /// Finds the entries. Content that is not an index has no entries.
     fn of(content: Content) -> Self {
         let entries = entries(content.bytes()).unwrap_or_default();
         Self { content: Some(content), entries }
@@ -122,7 +122,7 @@ impl Index {
         self.content.as_ref()?.bytes().get(self.entries.get(name)?.clone())
     }
 
-    /// Writes an index with new descriptions, and those of this one whose names are still there.
+    /// Writes an index with new descriptions, and the descriptions of this one whose names are still there.
     fn with(&self, new: &[(Vec<u8>, Vec<u8>)], is_there: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let added: HashSet<&[u8]> = new.iter().map(|(name, _)| &**name).collect();
         let old = self.entries.keys().filter(|name| !added.contains(&***name) && is_there(name));

@@ -1,7 +1,7 @@
 //! The last offer of a running plugin, on disk, so that its tools are there before its instance has listed them.
 //!
 //! An entry is sealed like a description and bound to the component's digest and config. It is only shown: a call waits
-//! until the instance itself has listed what it offers, and is decided on again if that differs. With it, a plugin whose
+//! until the instance itself has listed its offer, and is decided on again if that differs. With it, a plugin whose
 //! offer follows from the MCP servers needs no code before its first call, as long as these offer the same.
 
 use crate::capability::mcp::McpServers;
@@ -18,18 +18,18 @@ struct LastOffer {
     /// BLAKE3 of the component, in hexadecimal.
     digest: String,
     config: String,
-    /// Digest of what the MCP servers offered.
+    /// Digest of the MCP servers' offers.
     #[serde(default)]
     servers: String,
     offer: Description,
 }
 
-/// Reads what this generation offered last. Nothing in it is checked yet. Blocks.
+/// Reads this generation's latest offer. Nothing in it is checked yet. Blocks.
 pub(crate) fn read(cache: &Cache, source: &Source, generation: &Generation) -> Option<Description> {
     entry(cache, source, generation).map(|last| last.offer)
 }
 
-/// Reads what this generation offered last, if the MCP servers offer the same as then. Blocks.
+/// Reads this generation's latest offer, if the MCP servers offer the same as then. Blocks.
 pub(crate) fn read_for(
     cache: &Cache,
     source: &Source,
@@ -47,12 +47,12 @@ fn entry(cache: &Cache, source: &Source, generation: &Generation) -> Option<Last
     is_of.then_some(last)
 }
 
-/// Returns a digest of what the servers offer. Blocks.
+/// Returns a digest of the servers' offers. Blocks.
 pub(crate) fn digest(servers: &dyn McpServers) -> String {
     hash(&servers.fingerprint())
 }
 
-/// Stores what a generation offers, unless the entry has it already. Blocks.
+/// Stores a generation's offer, unless the entry has it already. Blocks.
 pub(crate) fn store(cache: &Cache, source: &Source, generation: &Generation, servers: String, offer: &Description) {
     let last = LastOffer {
         digest: generation.digest.to_hex().to_string(),

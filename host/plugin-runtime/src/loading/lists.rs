@@ -100,7 +100,7 @@ impl Lists {
         self.tools == other.tools && self.commands == other.commands && self.instructions == other.instructions
     }
 
-    /// Removes tools and commands whose names a predicate takes. Returns phrases for what was removed.
+    /// Removes tools and commands whose names a predicate takes. Returns phrases for the removed items.
     pub(crate) fn remove_taken(
         &mut self,
         tool_owner: impl Fn(&str) -> Option<String>,

@@ -1,4 +1,4 @@
-//! One look at a source, from which follows all that a load has to know of its file before it reads it.
+//! One look at a source's file, which gives a load everything it has to know before it reads the file.
 
 use crate::loading::described::Seen;
 use crate::loading::source::Source;
@@ -12,9 +12,9 @@ use std::path::PathBuf;
 /// A source as one look found it.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
-    /// The path that identifies its file, as [`without_links`] returns it; none for a built-in plugin.
+    /// The path that identifies its file, as [`without_links`] returns it; `None` for a built-in plugin.
     pub(crate) path: Option<PathBuf>,
-    /// The state of the file; none where it is missing.
+    /// The state of the file; `None` where it is missing.
     pub(crate) stamp: Option<Stamp>,
     pub(crate) seen: Option<Seen>,
 }

@@ -1,8 +1,9 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
-//! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound what they may hold; [`compiler`]
-//! compiles them in a child process, with what [`functions`] has of earlier ones, and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, [`lists`]
-//! and [`served`] check the answer, and [`described`], [`index`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
+//! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound their contents; [`compiler`]
+//! compiles them in a child process, with the code of earlier compiles in [`functions`], and [`cache`] keeps the
+//! result; [`describe`] asks the plugin for its offer, [`lists`] and [`served`] check the answer, and [`described`],
+//! [`index`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
 
 pub(crate) mod cache;
 pub(crate) mod code;
@@ -44,7 +45,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Returns the outcome of a step; none if the runtime ended before the step began, and with it whoever waits for the step.
+/// Returns the outcome of a step; `None` if the runtime ended before the step began, and with it the step's waiters.
 fn outcome<T>(joined: Result<Result<T, LoadError>, JoinError>) -> Option<Result<T, LoadError>> {
     match joined {
         Ok(outcome) => Some(outcome),
@@ -53,12 +54,12 @@ fn outcome<T>(joined: Result<Result<T, LoadError>, JoinError>) -> Option<Result<
     }
 }
 
-/// Runs a step that takes long on a thread of its own, for which the end of the program does not wait.
+/// Runs a step that takes long on a separate thread; the end of the program does not wait for it.
 pub(crate) async fn alone<T: Send + 'static>(
     step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
     let (sender, done) = oneshot::channel();
-    // Fails when nobody waits any more.
+    // Fails when the caller has stopped waiting.
     let run = move || drop(sender.send(step()));
     let thread = std::thread::Builder::new().name("pinion-compile".to_owned()).spawn(run);
     let refused = "could not start a thread within the limits on processes (ulimit -u) and memory (ulimit -v)";

@@ -23,12 +23,12 @@ pub(crate) struct OfferedTool {
     pub(crate) input_schema: String,
     pub(crate) guidelines: Vec<String>,
     pub(crate) effects: Authority,
-    /// No other call runs at the same time.
+    /// The tool runs alone: other calls wait.
     pub(crate) is_sequential: bool,
     /// A text that approvals depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bound_to: Option<String>,
-    /// Arguments that say what a call reaches.
+    /// Names of arguments that identify the target of a call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) approved_by: Vec<String>,
     /// JSON that each call gets back.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
-/// The code and settings from which the instances of a generation are created.
+/// The code and settings that the instances of a generation are created from.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) name: Arc<str>,
@@ -24,13 +24,13 @@ pub(crate) struct Program {
     pub(crate) limits: Arc<Limits>,
     /// The plugin's own section of the config, as JSON.
     pub(crate) config: Arc<str>,
-    /// The plugin's share of what all plugins need.
+    /// The plugin's share of the resources that all plugins need.
     pub(crate) share: Arc<Share>,
     /// Notified when `offers.list` would return something else.
     pub(crate) changed: Arc<Notify>,
-    /// The instances that wait for the next call; none where each call gets a fresh one.
+    /// The instances that wait for the next call; `None` where each call gets a fresh one.
     pub(crate) idle: Option<Arc<IdleInstances>>,
-    /// The code; none while only the description of the component was read.
+    /// The code; `None` while only the description of the component was read.
     pub(crate) code: Option<Arc<HeldCode>>,
 }
 

@@ -8,14 +8,13 @@ use serde_json::Value;
 /// The user's settings for one plugin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PluginSettings {
-    /// The granted capabilities. The runtime cuts them to what the plugin asks for.
+    /// The granted capabilities. The runtime cuts them to the plugin's asks.
     pub grants: Grants,
     /// Limits that the user set for the plugin's calls.
     pub limits: PartialLimits,
     /// The plugin's own section of the config, an object.
     pub config: Value,
-    /// Its asks and declarations at the time of the grants. With `None`, those of the first generation that is loaded
-    /// count.
+    /// Its asks and declarations at the time of the grants. With `None`, the first loaded generation's count.
     pub ceiling: Option<Ceiling>,
     /// The reason why some of its grants are not in `grants`, with a hint.
     pub held_back: Option<String>,

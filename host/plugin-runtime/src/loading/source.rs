@@ -26,7 +26,7 @@ pub enum Source {
     File {
         /// The path of the file.
         path: PathBuf,
-        /// The origin of the file, on which grants depend.
+        /// The origin of the file, which grants depend on.
         origin: FileOrigin,
     },
 }

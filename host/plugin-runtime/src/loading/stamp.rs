@@ -14,7 +14,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Reads the state of a file with one `stat`, in about a microsecond. None when the file is missing.
+    /// Reads the state of a file with one `stat`, in about a microsecond. `None` when the file is missing.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::from_metadata(&std::fs::metadata(path).ok()?)
     }
@@ -29,7 +29,7 @@ impl Stamp {
         })
     }
 
-    /// The time since the last write; none when that lies in the future.
+    /// The time since the last write; `None` when that lies in the future.
     pub(crate) fn age(&self) -> Option<Duration> {
         self.modified.elapsed().ok()
     }

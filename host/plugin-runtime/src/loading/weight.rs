@@ -1,4 +1,4 @@
-//! Sizes of a component: limits on what is read at all, and an estimate of the cost of compiling.
+//! Sizes of a component: limits on the bytes that are read at all, and an estimate of the cost of compiling.
 //!
 //! [`Sizes`] are counted while the sections are read, before anything is compiled. [`Weight`] reads function bodies; it is
 //! only used where no child process bounds a compile.

@@ -24,7 +24,7 @@ const MAX_GUIDELINE_COUNT: usize = 16;
 const MAX_SCHEMA: usize = 64 * 1024;
 /// Bytes of the text that approvals of a tool are bound to; the contract names it.
 const MAX_BOUND_TO: usize = 64 * 1024;
-/// Bytes of what a call of a tool gets back; the contract names it.
+/// Bytes of the value that a call of a tool gets back; the contract names it.
 const MAX_ROUTE: usize = 4 * 1024;
 /// Arguments of a tool that approvals depend on; the contract names it.
 const MAX_APPROVED_BY: usize = 4;
@@ -77,7 +77,7 @@ impl FoldedNames {
         names
     }
 
-    /// Adds a name. Returns whether it looks like no other name in the set.
+    /// Adds a name. Returns whether all other names in the set look different.
     pub(crate) fn insert(&mut self, name: &str) -> bool {
         let is_new = !self.has(name);
         let [read, drawn] = folded(name);
@@ -170,7 +170,7 @@ pub(crate) fn check_command(command: &OfferedCommand) -> Result<(), String> {
     check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, Lines::One)
 }
 
-/// Checks all names and texts in a schema. Values, such as those of `enum`, may hold carriage returns.
+/// Checks all names and texts in a schema. Values, such as the values of `enum`, may hold carriage returns.
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
     match schema {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
@@ -198,7 +198,7 @@ fn check_value(value: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks a text of one line; `what` names it in the problem.
+/// Checks a text of one line; the second argument names it in the problem.
 pub(crate) fn check_line(what: &str, text: &str) -> Result<(), String> {
     check(what, text, Lines::One)
 }

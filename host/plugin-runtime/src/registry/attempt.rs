@@ -1,11 +1,11 @@
-//! Attempts to load a slot, as those see them who wait for one.
+//! Attempts to load a slot, as seen by their waiters.
 
 use crate::loading::stamp::Stamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// Loads that are under way. Dropping it stops none of them.
+/// Loads that are under way. Dropping it does not stop any of them.
 #[derive(Debug)]
 #[must_use = "loads continue whether they are waited for or not"]
 pub struct Loading(Vec<watch::Receiver<Phase>>);
@@ -33,7 +33,7 @@ pub(super) struct Attempt {
     pub(super) number: u64,
     pub(super) begun: Instant,
     pub(super) phase: watch::Receiver<Phase>,
-    /// The task; none while the source is looked up in the cache.
+    /// The task; `None` while the source is looked up in the cache.
     pub(super) task: Option<JoinHandle<()>>,
     /// False when the last attempt never saw the file at rest: calls do not wait for this one.
     pub(super) is_waited_for: bool,
@@ -42,7 +42,7 @@ pub(super) struct Attempt {
 /// The phase of an attempt. It has ended when the sender is dropped, with the task that owns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Waits until nobody writes to the file.
+    /// Waits until writing to the file has stopped.
     Waiting,
     /// Reads, compiles and describes.
     Loading,

@@ -138,7 +138,7 @@ fn described_plugin(work: &Work, look: Look, described: Described, settings: Plu
     if !generation.has_offers() {
         return Some(Arc::new(loaded));
     }
-    // What others offer while they run may depend on anything.
+    // The offers of other plugins while they run may depend on anything.
     let is_known = generation.program.authority.only_waits() && work.is_followed();
     let cache = shared.cache.as_ref().filter(|_| is_known)?;
     let description = last_offer::read_for(cache, source, &generation, &*shared.mcp)?;
@@ -176,7 +176,7 @@ impl<'a> Taken<'a> {
         let mut taken = Self::default();
         for loaded in plugins.loaded() {
             taken.add(&loaded.generation);
-            // What it offers while it runs.
+            // Its offer while it runs.
             taken.tools.add(&loaded.lists.tool_names);
             taken.commands.add(&loaded.lists.command_names);
         }
@@ -201,7 +201,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Splits plugins into those whose names nobody has, neither one of `others` nor an earlier one, and the rest.
+/// Splits plugins into those whose names are free, both in `others` and in earlier plugins, and the rest.
 fn split(others: &PluginSet, found: Vec<Found>) -> (Vec<Found>, Vec<StartedLoads>) {
     let mut taken = Taken::by(others);
     let is_admitted: Vec<bool> = found.iter().map(|found| taken.admits(&found.loaded.generation)).collect();

@@ -58,16 +58,16 @@ pub struct Capability {
     pub name: &'static str,
     /// The request in words, such as `write files`.
     pub asks: String,
-    /// The granted extent in words; none if nothing was granted.
+    /// The granted extent in words; `None` if nothing was granted.
     pub granted: Option<String>,
 }
 
 /// A hook that a plugin exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hook {
-    /// The point at which it is called.
+    /// The point that calls it.
     pub point: HookPoint,
-    /// The reason why it is not called; none if it is.
+    /// The reason why it is not called; `None` if it is.
     pub not_called: Option<&'static str>,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Work {
 pub(super) enum Reason {
     /// The source is new, or its file has changed, or its code is needed.
     Code,
-    /// Like `Code`, after which a missing file does not count as one that is about to come back.
+    /// Like `Code`, and afterwards a missing file does not count as one that is about to come back.
     Refresh,
     /// The policy may have other settings for it.
     Policy,
@@ -68,7 +68,7 @@ pub(super) enum Outcome {
     Unchanged,
 }
 
-/// A compile that began before it was certain that nobody writes to the file any more. Dropping it aborts the compile.
+/// A compile that began before it was certain that writing to the file had stopped. Dropping it aborts the compile.
 struct Ahead {
     /// The file as it was then.
     stamp: Option<Stamp>,
@@ -111,7 +111,7 @@ impl Work {
         }
     }
 
-    /// Returns the time after which a file that was written a moment ago counts as complete, if it looks as if its end is
+    /// Returns the wait until a file that was written a moment ago counts as complete, if it looks as if its end is
     /// missing.
     fn may_be_incomplete(&self, stamp: Option<Stamp>, error: &LoadError) -> Option<Duration> {
         let is_content = matches!(error, LoadError::Read(_) | LoadError::Manifest(_) | LoadError::Link { .. });
@@ -130,7 +130,7 @@ impl Work {
         }
     }
 
-    /// Begins to compile a file that has changed. None where there is nothing to wait for.
+    /// Begins to compile a file that has changed. `None` where there is nothing to wait for.
     fn compile_ahead(&self) -> Option<Ahead> {
         let stamp = Stamp::of(self.source.path().filter(|_| self.generation > 1)?)?;
         let is_waiting = !self.is_as_before(Some(stamp)) && stamp.age().is_some_and(|age| age < QUIET);
@@ -174,12 +174,13 @@ impl Work {
         })))
     }
 
-    /// Returns whether plugins are asked what they offer while they run.
+    /// Returns whether plugins are asked for their offers while they run.
     pub(super) fn is_followed(&self) -> bool {
         self.registry.upgrade().is_some_and(|registry| registry.follows_offers())
     }
 
-    /// Adds what the plugin offered last, here or in an earlier process, until its instance has listed what it offers now.
+    /// Adds the plugin's latest offer, from here or an earlier process, until its instance has listed its current
+    /// offer.
     async fn with_last_offer(&self, loaded: Loaded) -> Loaded {
         if !loaded.generation.has_offers() {
             return loaded;
@@ -228,7 +229,7 @@ impl Work {
             && self.old.as_ref().is_some_and(|old| old.generation.is_described())
     }
 
-    /// Loads the code. If it is not what a description in the cache said, it is a new generation, so that calls that were
+    /// Loads the code. If it differs from the description in the cache, it is a new generation, so that calls that were
     /// approved for the description are decided on again.
     async fn generation(
         &self,
@@ -285,7 +286,7 @@ fn ask_policy(shared: &Shared, source: &Source, generation: &Generation) -> Resu
     shared.policy.loaded(&generation.identity(source, &digest), &generation.offered)
 }
 
-/// Waits until nobody writes to a file any more. A compiler that replaces a file may remove it for a moment.
+/// Waits until writing to a file has stopped. A compiler that replaces a file may remove it for a moment.
 async fn quiet_state(path: &Path) -> FileState {
     let waited = Instant::now();
     loop {

@@ -65,8 +65,8 @@ impl Loaded {
         }
     }
 
-    /// The same generation without the tools and commands of its load that were removed from `own`; `removed` has phrases for
-    /// them. Hooks and what it offers while it runs stay.
+    /// The same generation without the tools and commands of its load that were removed from `own`; `removed` has
+    /// phrases for them. Hooks, and its offer while it runs, stay.
     pub(super) fn without(&self, own: Lists, removed: &[String]) -> Self {
         let own = Arc::new(own);
         let lists = if self.offer.is_some() { self.lists.clone() } else { own.clone() };
@@ -74,8 +74,8 @@ impl Loaded {
         Self { own, left_out, ..self.offering(lists, self.offer.clone()) }
     }
 
-    /// The same generation with other tools and commands, and what it said that led to them. None stands for those of its
-    /// load.
+    /// The same generation with other tools and commands, and the offer that led to them. `None` stands for the lists
+    /// of its load.
     pub(super) fn offering(&self, lists: Arc<Lists>, offer: Option<Offer>) -> Self {
         Self {
             generation: self.generation.clone(),
@@ -131,8 +131,8 @@ impl Loaded {
         }
     }
 
-    /// Asks what the plugin offers, with its grants: the instance of lifetime `session`, on which no call begins until the
-    /// [`Hold`] is dropped, or a fresh one.
+    /// Asks for the plugin's offer, with its grants. It asks a fresh instance, or the instance of lifetime `session`,
+    /// where no call begins until the [`Hold`] is dropped.
     pub(super) async fn list_offer(
         &self,
         shared: &Arc<Shared>,
@@ -159,7 +159,7 @@ impl Loaded {
         })
     }
 
-    /// Returns whether the code is loaded and belongs to the file as it is now, and the instance confirmed what it offers.
+    /// Returns whether the code is loaded and belongs to the file as it is now, and the instance confirmed its offer.
     pub(crate) fn is_ready(&self) -> bool {
         let is_confirmed = self.offer.is_none() || self.is_confirmed();
         is_confirmed && !self.generation.is_described() && !self.is_outdated()

@@ -1,14 +1,14 @@
 //! The registry of plugins: their sources, the current generation of each, and the names that lead to them.
 //!
-//! Every source has a [`Slot`], in the order in which sources were added. One lock, the slots', is held for moments: to
+//! Every source has a [`Slot`], in the order that sources were added. One lock, the slots', is held for moments: to
 //! begin a load, and to check names and swap generations as one. Dropping the registry aborts all attempts. Calls take
-//! the lock only when their plugin's file has changed: they read the [`PluginSet`], a snapshot that is replaced as a whole.
-//! A call that began on a generation holds it and ends on it; the next one uses the new one.
+//! the lock only when their plugin's file has changed: they read the [`PluginSet`], a snapshot that is replaced as a
+//! whole. A call that began on a generation holds it and ends on it; the next one uses the new one.
 //!
-//! Names go by the order of slots, whichever is ready first: while a slot's first attempt is under way, its names are
-//! open, and when it settles, a later slot loses those of its tools and commands that have one of them, with a notice. After
-//! that, names belong to the plugin that has them, and a reload gets those that are free. A plugin is refused only for its own
-//! name.
+//! Names go by the order of slots, regardless of the order of their readiness: while a slot's first attempt is under
+//! way, its names are open, and when it settles, a later slot loses its tools and commands with one of these names,
+//! with a notice. After that, names belong to the plugin that has them, and a reload gets those that are free. A plugin
+//! is refused only for its own name.
 //!
 //! A call whose plugin's file has changed waits for the reload of that plugin alone: [`QUIET_PATIENCE`] for the file to
 //! rest, [`RELOAD_PATIENCE`] in all, and no longer than its own token. After that the old generation answers, and no later
@@ -64,7 +64,7 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(12);
 /// Time that a plugin answers calls while its file is missing.
 const ABSENCE: Duration = Duration::from_secs(30);
 
-/// The state of the files on which a policy depends.
+/// The state of the files that a policy depends on.
 #[derive(PartialEq, Eq)]
 struct PolicyFiles(Vec<Option<Stamp>>);
 
@@ -74,7 +74,7 @@ impl PolicyFiles {
     }
 }
 
-/// The place of a source, of which no two slots have the same.
+/// The place of a source, which is unique to its slot.
 #[derive(PartialEq, Eq, Hash)]
 enum SourceKey {
     BuiltIn(&'static str),
@@ -98,7 +98,7 @@ pub(crate) struct Registry {
     /// The files of the policy as the last refresh found them.
     policy_files: Mutex<PolicyFiles>,
     current: ArcSwap<PluginSet>,
-    /// Set once plugins are asked what they offer while they run.
+    /// Set once plugins are asked for their offers while they run.
     follows_offers: AtomicBool,
     on_notice: Box<dyn Fn(Notice) + Send + Sync>,
 }
@@ -138,7 +138,7 @@ impl Registry {
         self.current().tool(name)
     }
 
-    /// The plugin that answers a command now, reloaded like that of a tool.
+    /// The plugin that answers a command now, reloaded like a tool's plugin.
     pub(crate) async fn command(self: &Arc<Self>, name: &str, token: &CancellationToken) -> Option<Arc<Loaded>> {
         let found = self.current().command(name)?;
         if found.is_ready() {
@@ -153,7 +153,7 @@ impl Registry {
         self.offer_settled(loaded.source(), token).await;
     }
 
-    /// The current generation of a plugin with hooks, reloaded like that of a tool. None if the plugin is gone.
+    /// The current generation of a plugin with hooks, reloaded like a tool's plugin. `None` if the plugin is gone.
     pub(crate) async fn refreshed(
         self: &Arc<Self>,
         found: &Arc<Loaded>,
@@ -211,7 +211,7 @@ impl Registry {
         )
     }
 
-    /// Begins to reload every plugin whose file has changed, or for which the policy may decide differently. Removes those
+    /// Begins to reload every plugin whose file has changed, or whose decision by the policy may differ. Removes those
     /// whose files are missing.
     pub(crate) fn begin_refresh(self: &Arc<Self>) -> Loading {
         let missing: Vec<u64> =

@@ -4,7 +4,7 @@
 //! plugin works, its hooks included: the plugin that was registered first keeps the name, and holds it during its reloads. A
 //! name that is free again goes to the next load that wants it.
 //!
-//! Names that appear while a plugin runs give way to those of loads at a start, and are kept from loads that come later.
+//! Names that appear while a plugin runs lose to names of loads at a start, and win over names of later loads.
 
 use crate::errors::load::LoadError;
 use crate::loading::generation::Generation;
@@ -14,11 +14,11 @@ use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::slot::Slot;
 use std::sync::Arc;
 
-/// Checks the name of a new generation for the slot at `at` against all others. A plugin keeps its name as long as it is
-/// loaded. Returns the slots that must give way to the generation, with the error of each.
+/// Checks the name of a new generation for the slot at `at` against all others. A plugin keeps its name as long as it
+/// is loaded. Returns the slots that the generation displaces, with the error of each.
 ///
 /// # Errors
-/// The generation itself must give way.
+/// The generation itself loses to another plugin.
 pub(super) fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, LoadError)>, LoadError> {
     if let Some(old) = slots[at].loaded.as_ref().filter(|old| old.program().name != new.program.name) {
         let (from, to) = (old.program().name.to_string(), new.program.name.to_string());
@@ -37,8 +37,8 @@ pub(super) fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<V
     Ok(displaced)
 }
 
-/// Returns whether the plugin of the slot at `other` keeps its names before one that is loaded for the slot at `at`: those of
-/// a first load go by the order of slots, those of a reload must be free.
+/// Returns whether the plugin of the slot at `other` keeps its names before one that is loaded for the slot at `at`:
+/// names of a first load go by the order of slots, names of a reload must be free.
 fn is_stronger(slots: &[Slot], other: usize, at: usize) -> bool {
     slots[at].is_settled || other < at
 }
@@ -57,8 +57,8 @@ fn collision(new: &Generation, other: &Generation) -> Option<LoadError> {
     Some(if name == other { LoadError::Collision { name } } else { LoadError::LookAlike { name, other } })
 }
 
-/// Removes from a plugin that is loaded for the slot at `at` the tools and commands whose names stronger plugins have: those of
-/// their loads, and those that their instances offer. Returns phrases for what was removed.
+/// Removes from a plugin that is loaded for the slot at `at` the tools and commands whose names stronger plugins have,
+/// from their loads or from their instances' offers. Returns phrases for the removed items.
 pub(super) fn without_taken(slots: &[Slot], at: usize, loaded: Arc<Loaded>) -> (Arc<Loaded>, Vec<String>) {
     let stronger: Vec<&Arc<Loaded>> =
         others(slots, at).filter(|(i, _)| is_stronger(slots, *i, at)).map(|(_, loaded)| loaded).collect();
@@ -75,8 +75,8 @@ pub(super) fn without_taken(slots: &[Slot], at: usize, loaded: Arc<Loaded>) -> (
     if removed.is_empty() { (loaded, removed) } else { (Arc::new(loaded.without(own, &removed)), removed) }
 }
 
-/// Removes from the plugins of the slots after `at` what has a name of the load of this slot, which settled after them.
-/// Returns the notices.
+/// Removes the tools and commands of the slots after `at` whose names belong to the load of this slot, which settled
+/// after them. Returns the notices.
 pub(super) fn take_names(slots: &mut [Slot], at: usize) -> Vec<Notice> {
     let Some(first) = slots[at].loaded.clone() else { return Vec::new() };
     let name = first.program().name.to_string();
@@ -96,7 +96,8 @@ pub(super) fn take_names(slots: &mut [Slot], at: usize) -> Vec<Notice> {
     notices
 }
 
-/// Removes from lists of the slot at `at` what has a name of another plugin. Returns phrases for what was removed.
+/// Removes from lists of the slot at `at` the items with a name of another plugin. Returns phrases for the removed
+/// items.
 pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<String> {
     let owner = |has: &dyn Fn(&Lists) -> bool| {
         let owner = others(slots, at).find(|(_, loaded)| has(&loaded.lists) || has(&loaded.own));
@@ -108,8 +109,8 @@ pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<
     )
 }
 
-/// Settles the names that appeared while plugins run, after the slots at `new` got new generations: these take their names
-/// from all others, and those that they had before their load from none. Returns the notices.
+/// Settles the names that appeared while plugins run, after the slots at `new` got new generations: these take their
+/// names from all others, but names from before their load from no plugin. Returns the notices.
 pub(super) fn settle_running(slots: &mut [Slot], new: &[usize]) -> Vec<Notice> {
     let has_offer = |at: &usize| slots[*at].loaded.as_ref().is_some_and(|loaded| loaded.offer().is_some());
     let (last, first): (Vec<usize>, Vec<usize>) = (0..slots.len()).filter(has_offer).partition(|at| new.contains(at));

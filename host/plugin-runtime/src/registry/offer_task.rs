@@ -1,9 +1,9 @@
-//! The handle of the task that asks a plugin what it offers.
+//! The handle of the task that asks a plugin for its offer.
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Asks a plugin what it offers, until this is dropped.
+/// Asks a plugin for its offer, until this is dropped.
 pub(super) struct OfferTask {
     task: JoinHandle<()>,
     /// Its sender is dropped once the first answer is in effect.

@@ -1,11 +1,12 @@
 //! Tools and commands that change while a plugin runs.
 //!
-//! A plugin that exports `offers` has an [`OfferTask`]. It asks what the plugin offers, with the plugin's grants: once after
-//! the load, and after each sign of a change, of which it answers those within [`DEBOUNCE`] together. Signs come from the
-//! plugin, and for one with the grant `mcp` from the list of servers. An answer is checked like the lists of a load and replaces the one before as a whole, in one snapshot; the
-//! generation stays. An answer that is invalid, and a failure, leave the one before in place and are reported.
+//! A plugin that exports `offers` has an [`OfferTask`]. It asks for the plugin's offer, with the plugin's grants: once
+//! after the load, and after each sign of a change. It answers signs within [`DEBOUNCE`] together. Signs come from the
+//! plugin, and for one with the grant `mcp` from the list of servers. An answer is checked like the lists of a load and
+//! replaces the one before as a whole, in one snapshot; the generation stays. An answer that is invalid, and a failure,
+//! leave the one before in place and are reported.
 //!
-//! Until the first answer, what the plugin offered last is shown, and calls of it wait. Nothing happens before
+//! Until the first answer, the plugin's latest offer is shown, and calls of it wait. Nothing happens before
 //! [`Runtime::begin_offers`](crate::Runtime::begin_offers), so that looking at a plugin does not run it.
 
 use crate::capability::mcp::Mcp;
@@ -46,12 +47,12 @@ const NOTICE_PAUSE: Duration = Duration::from_secs(30);
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 impl Registry {
-    /// Returns whether plugins are asked what they offer while they run.
+    /// Returns whether plugins are asked for their offers while they run.
     pub(super) fn follows_offers(&self) -> bool {
         self.follows_offers.load(Ordering::Acquire)
     }
 
-    /// Begins to ask plugins what they offer while they run: those that are loaded, and all that will be.
+    /// Begins to ask plugins for their offers while they run: the loaded ones, and all that will be loaded.
     pub(crate) fn begin_offers(self: &Arc<Self>) {
         self.follows_offers.store(true, Ordering::Release);
         self.slots().iter_mut().filter(|slot| slot.offers.is_none()).for_each(|slot| self.follow_offers(slot));
@@ -164,7 +165,7 @@ impl Following {
             Ok(checked) => accepted(&slots, at, &current, checked, &mut problems),
             Err(problem) => {
                 problems.push(format!("its list is refused, and the one before stays: {problem}"));
-                // No instance confirmed what is shown, and this one cannot.
+                // No instance confirmed the shown offer, and this one cannot.
                 let is_unconfirmed = current.offer().is_some_and(|offer| !offer.is_confirmed);
                 is_unconfirmed.then(|| current.offering(current.own.clone(), None))
             }
@@ -182,7 +183,7 @@ impl Following {
     }
 }
 
-/// The plugin with what it offers now. None if nothing changes.
+/// The plugin with its current offer. `None` if nothing changes.
 fn accepted(
     slots: &[Slot],
     at: usize,
@@ -231,8 +232,8 @@ async fn next_change(changed: &Notify, servers: Option<&mut watch::Receiver<u64>
     sleep_until(rested.max(Instant::now() + DEBOUNCE)).await;
 }
 
-/// Bounds the notices about one plugin: a problem is reported once until another one or none follows, and no two reports
-/// are closer than [`NOTICE_PAUSE`].
+/// Bounds the notices about one plugin: a problem is reported once until an answer has another problem or no problem,
+/// and no two reports are closer than [`NOTICE_PAUSE`].
 #[derive(Default)]
 struct Reports {
     last: Option<String>,

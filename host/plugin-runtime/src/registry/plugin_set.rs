@@ -81,7 +81,7 @@ impl PluginSet {
         self.all_tools().filter(|tool| tool.served.is_callable()).map(|tool| &tool.definition)
     }
 
-    /// All tools, those included that are nothing but resources.
+    /// All tools, including tools that serve only as resources.
     pub(crate) fn all_tools(&self) -> impl Iterator<Item = &Tool> {
         self.loaded.iter().flat_map(|loaded| &loaded.lists.tools)
     }

@@ -1,4 +1,4 @@
-//! Slots: the sources of plugins, in the order in which they were added, each with its current generation.
+//! Slots: the sources of plugins, in the order of their addition, each with its current generation.
 
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
@@ -14,15 +14,15 @@ use tokio::time::Instant;
 
 /// A source of a plugin, loaded or not.
 pub(crate) struct Slot {
-    /// Identifies the slot; no other slot or attempt ever has the same number.
+    /// Identifies the slot; the number is unique among all slots and attempts.
     pub(super) number: u64,
     pub(super) source: Source,
-    /// The plugin's share of what all plugins need; an error when there are too many plugins.
+    /// The plugin's share of the resources that all plugins need; an error when there are too many plugins.
     pub(super) share: Result<Arc<Share>, LoadError>,
     /// The state of the file when the last attempt began.
     pub(super) stamp: Option<Stamp>,
     pub(super) loaded: Option<Arc<Loaded>>,
-    /// Asks the current generation what it offers while it runs.
+    /// Asks the current generation for its offer while it runs.
     pub(super) offers: Option<OfferTask>,
     pub(super) problem: Option<LoadError>,
     pub(super) generations: u32,
@@ -95,8 +95,8 @@ impl Slot {
         self.is_restless = state.is_restless;
     }
 
-    /// Makes a generation the current one. Returns the notices about it: none when it only adds the code to the current
-    /// one.
+    /// Makes a generation the current one. Returns the notices about it: empty when it only adds the code to the
+    /// current one.
     pub(super) fn accept(&mut self, loaded: Arc<Loaded>) -> Vec<Notice> {
         self.problem = None;
         self.is_settled = true;

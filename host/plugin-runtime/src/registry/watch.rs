@@ -5,14 +5,14 @@
 //!
 //! 1. A [`Watch`] receives changes in the directories of plugin files, and a moment later asks the registry to
 //!    [`refresh`](crate::runtime::Runtime::refresh).
-//! 2. The registry finds files that differ from the last attempt, waits until they are no longer written to, and loads them
-//!    beside the old generation.
+//! 2. The registry finds files that differ from the last attempt, waits until they are no longer written to, and loads
+//!    them alongside the old generation.
 //! 3. If that works, names are checked and one pointer is swapped; if not, the old generation stays and a
 //!    [`Notice`](crate::registry::notice::Notice) reports the error.
 //! 4. A call does not rely on the watcher: it checks its plugin's file itself, and waits for 2 and 3 when the file has
 //!    changed, within the bounds that [`crate::registry`] sets.
 //!
-//! Invariants: a call ends on the generation on which it began; a failed load never removes a working plugin; names are
+//! Invariants: a call ends on the generation that it began on; a failed load never removes a working plugin; names are
 //! checked and swapped under one lock.
 //!
 //! Compiling is in [`crate::loading`]; the authority of a plugin is in [`crate::capability`].
@@ -92,7 +92,7 @@ async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut 
     }
 }
 
-/// Returns the plugin files in these directories, sorted within each. A missing directory holds none.
+/// Returns the plugin files in these directories, sorted within each. A missing directory holds no files.
 pub fn plugins_in(directories: &[PluginDirectory]) -> Vec<Source> {
     let mut sources = Vec::new();
     for directory in directories {

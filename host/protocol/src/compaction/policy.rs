@@ -59,9 +59,9 @@ impl CompactionPolicy {
         window.or(self.assumed_window).map(|window| self.threshold(window))
     }
 
-    /// Returns the number of tokens that the messages may take after a compaction for a model with this limit; `None` if
-    /// the model has no limit, not even an assumed one. `fixed` is the size of the part of every request that is no
-    /// message, if the caller knows it.
+    /// Returns the number of tokens that the messages may take after a compaction for a model with this limit; `None`
+    /// if the model has no limit, not even an assumed one. `fixed` is the size of the part of every request that is not
+    /// a message, if the caller knows it.
     pub fn room(&self, window: Option<u64>, fixed: Option<u64>) -> Option<u64> {
         let fixed = fixed.unwrap_or(self.system_prompt_tokens);
         self.threshold_of(window).map(|threshold| self.budget(threshold.saturating_sub(fixed)))

@@ -1,7 +1,7 @@
-//! The arithmetic of compaction: what is cut, what is kept, and that it fits.
+//! The arithmetic of compaction: which parts to cut and keep, so that the result fits.
 //!
-//! Pure functions of messages and a budget. Their result fits any budget of at least [`MIN_TOKENS`] tokens,
-//! and never parts a call from its result: what is kept begins with a message that is no result.
+//! Pure functions of messages and a budget. Their result fits any budget of at least [`MIN_TOKENS`] tokens, and never
+//! parts a call from its result: the kept part begins with a message that is not a result.
 
 use super::{Cut, Record, SUMMARY_FRAME, is_summary};
 use crate::bound::cut_middle;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The smallest budget, in tokens. Less would not even hold the words that go before a summary.
 pub const MIN_TOKENS: u64 = 64;
-/// The smallest budget for which a summary by the model is worth its request, in tokens.
+/// The smallest budget, in tokens, that makes a summary by the model worth its request.
 pub const MIN_SUMMARY_TOKENS: u64 = 512;
 /// Bytes of a user's message in a listing. Longer ones are cut in the middle.
 const USER_BYTES: usize = 2_000;
@@ -75,8 +75,8 @@ impl Retained {
         Self { first, count: messages.len() - start, cut: None, first_cut: None }
     }
 
-    /// Keeps at most so many messages at both ends, and at the start the results of the calls in them as well, shortened
-    /// like those of any old call.
+    /// Keeps at most so many messages at both ends, and at the start the results of the calls in them as well,
+    /// shortened like any old call's results.
     pub fn with_results(messages: &[Arc<Message>], first: usize, recent: usize, policy: &CompactionPolicy) -> Self {
         let is_result = |message: &&Arc<Message>| matches!(***message, Message::ToolResult(_));
         let results = messages.iter().skip(first.max(1)).take_while(is_result).count();
@@ -157,8 +157,8 @@ fn recent(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &Compacti
     (0, None)
 }
 
-/// Returns the history that the model is asked to summarize, which fits the budget as far as possible: unchanged, or with
-/// shorter tool results, or without its middle, which a list of what was said and done replaces.
+/// Returns the history that the model is asked to summarize, which fits the budget where possible: unchanged, or with
+/// shorter tool results, or without its middle, which a list of statements and actions replaces.
 pub fn for_summary(
     messages: &[Arc<Message>],
     budget: &TokenBudget<'_>,
@@ -180,7 +180,7 @@ pub fn for_summary(
     fit(messages, listing(kept.dropped(messages)), kept, budget).apply(messages, Timestamp::UNIX_EPOCH)
 }
 
-/// Puts a summary between what is kept, and cuts it until all of it fits.
+/// Puts a summary between the kept parts, and cuts it until everything fits.
 pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &TokenBudget<'_>) -> Record {
     let mut record = kept.record(summary, kept.count);
     let mut bytes = record.summary.len();
@@ -198,7 +198,7 @@ pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &
 }
 
 /// Adds the request that the model works on to the end of a summary, in the user's words, unless the kept messages
-/// contain it. A summary may lose what it asks for, and its frame says that it asks for nothing.
+/// contain it. A summary may lose the request, and its frame says that it asks for nothing.
 pub fn with_task(summary: String, messages: &[Arc<Message>], kept: Retained, budget: &TokenBudget<'_>) -> String {
     let is_request = |message: &Arc<Message>| matches!(**message, Message::User(_)) && !is_summary(message);
     if messages[messages.len() - kept.count..].iter().any(is_request) {
@@ -227,7 +227,7 @@ pub fn listing(messages: &[Arc<Message>]) -> String {
         match &**message {
             Message::User(message) => {
                 let text = text_of(&message.content);
-                // An earlier summary goes on as it is.
+                // An earlier summary is kept as it is.
                 let text = text.strip_prefix(SUMMARY_FRAME).unwrap_or(&text);
                 let text = text.split(TASK).next().unwrap_or(text);
                 line(&mut listing, "The user: ", text, USER_BYTES);

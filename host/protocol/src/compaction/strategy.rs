@@ -1,4 +1,4 @@
-//! The port to applications that decide themselves what replaces a long history.
+//! The port to applications that choose the replacement of a long history themselves.
 
 use crate::event::CompactionReason;
 use crate::message::Message;
@@ -7,9 +7,9 @@ use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Decides what replaces a long history.
+/// Chooses the replacement of a long history.
 pub trait CompactionStrategy: Send + Sync {
-    /// Returns what replaces the older part of a history; `None` for the built-in way. Must return promptly once
+    /// Returns the replacement for the older part of a history; `None` for the built-in way. Must return promptly once
     /// `history.token` is cancelled.
     ///
     /// The loop keeps fewer messages where a call would lose its result, and shortens the summary until the history
@@ -40,7 +40,7 @@ pub struct Replacement {
     pub summary: String,
     /// Number of messages to keep at the end.
     pub recent: usize,
-    /// Tokens and cost of the work on it, which count as those of the run.
+    /// Tokens and cost of the work on it, which count toward the run.
     pub spend: Spend,
 }
 

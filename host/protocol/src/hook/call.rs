@@ -4,7 +4,7 @@ use crate::output::Ledger;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A point at which plugins are called.
+/// A fixed point of a run that calls plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookPoint {
@@ -25,7 +25,7 @@ impl HookPoint {
     pub const ALL: [Self; 5] =
         [Self::BeforeToolCall, Self::AfterToolCall, Self::BeforePrompt, Self::BeforeCompaction, Self::SessionEvents];
 
-    /// Returns the name of the point, which is that of its interface in the contract.
+    /// Returns the name of the point, which is also the name of its interface in the contract.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BeforeToolCall => "before-tool-call",
@@ -73,7 +73,7 @@ pub enum HookAnswer {
     Failed,
 }
 
-/// One call of a hook, and what came of it.
+/// One call of a hook, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookCall {
     /// The point.
@@ -82,7 +82,7 @@ pub struct HookCall {
     pub plugin: String,
     /// The answer.
     pub answer: HookAnswer,
-    /// Text of the answer, or the error; bounded, and empty when there is none.
+    /// Text of the answer, or the error; bounded, and empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// Resources that the call of the hook used.
@@ -91,8 +91,9 @@ pub struct HookCall {
 }
 
 impl HookCall {
-    /// Describes a call of which the user should know, in one sentence; `None` if nothing about it is remarkable, or
-    /// something else shows its effect: a denied call has a result, a rejected prompt a reason, and a question its notes.
+    /// Describes a call that the user should know about, in one sentence; `None` if nothing about it is remarkable, or
+    /// something else shows its effect: a denied call has a result, a rejected prompt a reason, and a question its
+    /// notes.
     pub fn notice(&self) -> Option<String> {
         let Self { point, plugin, text, .. } = self;
         Some(match self.answer {
@@ -110,7 +111,7 @@ impl HookCall {
 /// Something about a call that a hook leaves to the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookNote {
-    /// The user must decide, whatever was approved before.
+    /// The user must decide, regardless of earlier approvals.
     Asks {
         /// Name of the plugin.
         plugin: String,

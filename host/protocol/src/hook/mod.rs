@@ -1,7 +1,8 @@
-//! The port to the hooks of plugins, and what they answer.
+//! The port to the hooks of plugins, and their answers.
 //!
-//! A hook of a plugin is foreign code that the loop calls at a fixed point. It can only restrict: there is no answer that
-//! allows a call. The implementation bounds every text and validates every result; the loop decides what follows from it.
+//! A hook of a plugin is foreign code that the loop calls at a fixed point. It can only restrict: there is no answer
+//! that allows a call. The implementation bounds every text and validates every result; the loop decides the
+//! consequences.
 
 pub(crate) mod call;
 
@@ -29,7 +30,7 @@ pub struct HookedCall<'a> {
     pub depth: u32,
 }
 
-/// Validates arguments that replace those of a call: returns them in the form that the tool gets, or the problem with them.
+/// Validates replacement arguments of a call: returns them in the form that the tool gets, or the problem with them.
 pub type ArgumentCheck<'a> = dyn Fn(Value) -> BoxFuture<'a, Result<Value, String>> + Send + Sync + 'a;
 
 /// The answer of all hooks before a call.
@@ -44,13 +45,13 @@ pub struct CheckedCall {
 /// A call that no hook denied. It still needs approval.
 #[derive(Debug, Default, PartialEq)]
 pub struct AcceptedCall {
-    /// Valid arguments that replace those of the call.
+    /// Valid arguments that replace the call's arguments.
     pub arguments: Option<Value>,
     /// Notes for the question to the user.
     pub notes: Vec<HookNote>,
 }
 
-/// The way in which a call failed.
+/// The kind of a call's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFailure {
     /// The tool reported a failure with content.
@@ -89,7 +90,7 @@ pub struct CallOutcome {
     pub content: Vec<Content>,
     /// JSON for the log and the UI.
     pub details: Option<Value>,
-    /// Format in which the UI displays the text.
+    /// Display format of the text.
     pub display: Display,
     /// The failure, if the call failed.
     pub failure: Option<CallFailure>,
@@ -107,7 +108,7 @@ impl CallOutcome {
 /// The answer of all hooks after a call.
 #[derive(Debug)]
 pub struct RevisedCall {
-    /// The outcome that replaces that of the call. That of a failed call is a failure, too.
+    /// The outcome that replaces the call's outcome. The replacement for a failed call is also a failure.
     pub outcome: Option<CallOutcome>,
     /// The calls of hooks that led to it.
     pub calls: Vec<HookCall>,
@@ -148,8 +149,7 @@ pub trait PluginHooks: Send + Sync {
     /// Returns whether a plugin has a hook at this point now. Cheap: called for every tool call and every event.
     fn wants(&self, point: HookPoint) -> bool;
 
-    /// Checks a call before it is approved. `check` validates arguments that replace those of the call, before anything
-    /// else sees them.
+    /// Checks a call before it is approved. `check` validates replacement arguments before anything else sees them.
     fn before_call<'a>(
         &'a self,
         call: HookedCall<'a>,

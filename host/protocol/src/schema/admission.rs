@@ -112,7 +112,7 @@ fn error<T>(problem: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError(problem.into()))
 }
 
-/// Visits each value of the schema once, whatever its meaning.
+/// Visits each value of the schema once, regardless of its meaning.
 #[derive(Default)]
 struct Scan {
     patterns: u64,
@@ -219,7 +219,7 @@ pub(crate) fn subschemas<'a, E>(
     Ok(())
 }
 
-/// Returns whether a schema has an `unevaluated*` keyword, for which validators evaluate its subschemas twice.
+/// Returns whether a schema has an `unevaluated*` keyword, which makes validators evaluate its subschemas twice.
 pub(crate) fn looks_back(schema: &Map<String, Value>) -> bool {
     ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| schema.contains_key(*keyword))
 }
@@ -322,7 +322,7 @@ mod tests {
         check_schema(&schema).unwrap_err().to_string()
     }
 
-    /// Builds `count` definitions, each of which applies the next one twice.
+    /// Builds `count` definitions that each apply the next one twice.
     fn doubled(count: usize, keyword: &str) -> Value {
         let twice =
             |n: usize| json!({ keyword: [{ "$ref": format!("#/$defs/d{n}") }, { "$ref": format!("#/$defs/d{n}") }] });

@@ -7,10 +7,11 @@ use serde_json::{Map, Number, Value};
 
 /// Maximum subschemas that are looked at for one repair.
 const MAX_STEPS: usize = 20_000;
-/// Largest whole number of which a floating-point number knows all neighbours.
+/// Whole numbers up to this bound are all exact in floating point.
 const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// Returns the arguments in the form of the schema, or none if there is nothing to repair. The caller validates the result.
+/// Returns the arguments in the form of the schema, or `None` if there is nothing to repair. The caller validates the
+/// result.
 ///
 /// If the arguments are valid as they are, only whole numbers with a fraction, such as `10.0`, lose it: JSON Schema accepts them as
 /// integers, and programs that read an integer do not.
@@ -25,7 +26,7 @@ pub fn repaired(schema: &Value, arguments: &Value, is_valid: bool) -> Option<Val
     (repaired != *arguments).then_some(repaired)
 }
 
-/// Returns an object without its null properties; `None` if it has none.
+/// Returns an object without its null properties; `None` if it has no null properties.
 pub fn without_nulls(arguments: &Value) -> Option<Value> {
     let fields = arguments.as_object().filter(|fields| fields.values().any(Value::is_null))?;
     Some(
@@ -92,7 +93,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Collects the schemas of which one must accept a value, with references and alternatives resolved.
+    /// Collects the schemas, one of which must accept a value, with references and alternatives resolved.
     fn options(&mut self, schema: &'a Value, depth: usize, options: &mut Vec<&'a Map<String, Value>>) {
         let Some(members) = schema.as_object() else { return };
         let Some(left) = self.left.checked_sub(1).filter(|_| depth <= MAX_NESTING) else { return };
@@ -163,13 +164,13 @@ fn property<'a>(option: &&'a Map<String, Value>, name: &str) -> Option<&'a Value
     named.or_else(|| option.get("additionalProperties").filter(|_| !option.contains_key("patternProperties")))
 }
 
-/// Returns the value of an iterator, all of whose values are equal.
+/// Returns the value of an iterator if all its values are equal.
 fn the_only<'a>(mut values: impl Iterator<Item = &'a Value>) -> Option<&'a Value> {
     let first = values.next()?;
     values.all(|value| std::ptr::eq(value, first) || value == first).then_some(first)
 }
 
-/// Returns whether the type of a value is one of a schema, and the value one of its values.
+/// Returns whether a schema allows a value by its type and its list of values.
 fn accepts(schema: &&Map<String, Value>, value: &Value) -> bool {
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return values.contains(value);

@@ -40,8 +40,8 @@ pub fn build_leniently<T, E>(schema: &Value, build: &Build<'_, T, E>) -> Result<
     Err(error)
 }
 
-/// Returns a schema without the patterns that do not satisfy `compiles`, and that accepts at least what the schema accepts with
-/// them. None if all of them do.
+/// Returns a schema without the patterns that do not satisfy `compiles`, which accepts at least the values that the
+/// original accepts. `None` if all patterns satisfy it.
 fn without_patterns(schema: &Value, compiles: &dyn Fn(&str) -> bool) -> Option<Value> {
     let mut schema = schema.clone();
     strip(&mut schema, compiles).then_some(schema)
@@ -71,7 +71,7 @@ fn strip(schema: &mut Value, compiles: &dyn Fn(&str) -> bool) -> bool {
         let before = patterns.len();
         patterns.retain(|pattern, _| compiles(pattern));
         if patterns.len() < before {
-            // Properties that the pattern would have matched are no additional ones.
+            // Properties that the pattern would have matched are not additional ones.
             members.shift_remove("additionalProperties");
             members.shift_remove("unevaluatedProperties");
             is_changed = true;

@@ -1,7 +1,8 @@
 //! Schemas that mean the same in every supported dialect.
 //!
-//! A validator checks a schema with the schema of its dialect, which it compiles first. That of 2020-12 consists of eight
-//! documents with dynamic references, and takes a short run longer than all other work on schemas; that of draft 7 is small.
+//! A validator checks a schema with the schema of its dialect, which it compiles first. The 2020-12 meta-schema
+//! consists of eight documents with dynamic references, and takes a short run longer than all other work on schemas;
+//! the draft 7 meta-schema is small.
 
 use serde_json::Value;
 

@@ -71,7 +71,7 @@ fn single(name: HeaderName, value: &str) -> Result<Credentials, ProviderError> {
     Ok(Credentials { headers: HeaderMap::from_iter([(name, value)]), secrets: Vec::new() })
 }
 
-/// Recognizes a JSON Web Token: three parts of base64, the first of which encodes JSON.
+/// Recognizes a JSON Web Token: three parts of base64; the first one encodes JSON.
 fn is_jwt(key: &str) -> bool {
     key.starts_with("eyJ") && key.bytes().filter(|byte| *byte == b'.').count() == 2
 }

@@ -12,7 +12,8 @@ pub(crate) struct Credentials {
     pub(crate) secrets: Vec<SecretString>,
 }
 
-/// Returns a key without what editors and copied lines leave around it: blanks, byte order marks, and spaces without width.
+/// Returns a key without the characters that editors and copied lines leave around it: blanks, byte order marks, and
+/// spaces without width.
 pub(crate) fn trimmed(value: &str) -> &str {
     value.trim_matches(|c: char| c.is_whitespace() || ['\u{feff}', '\u{200b}'].contains(&c))
 }

@@ -1,6 +1,6 @@
 //! Access tokens for Google Cloud, from the files that `GOOGLE_APPLICATION_CREDENTIALS` names.
 //!
-//! The file of a service account contains a private key, which signs a token request; that of a user (written by
+//! The file of a service account contains a private key, which signs a token request; the file of a user (written by
 //! `gcloud auth application-default login`) contains a refresh token. Both are exchanged for an access token, which is
 //! cached until shortly before it expires. Other kinds, such as workload identity federation, are left to `gcloud auth
 //! print-access-token` as a key command. Documentation:

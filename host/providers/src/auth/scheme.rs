@@ -1,6 +1,6 @@
 //! The authentication schemes of vendors.
 
-/// The form in which a vendor takes a key.
+/// The form of a key that a vendor takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Auth {
     /// `authorization: Bearer KEY`.

@@ -59,7 +59,7 @@ pub trait ReplyState: Send {
         Err(broke_off())
     }
 
-    /// Handles `[DONE]`, with which Chat Completions ends its events, and servers of other formats, too.
+    /// Handles `[DONE]`, which ends the events of Chat Completions, and of some servers of other formats.
     ///
     /// # Errors
     /// The reply is incomplete.

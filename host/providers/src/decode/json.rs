@@ -34,7 +34,7 @@ pub(crate) fn start_of(data: &[u8]) -> String {
 pub(crate) struct Arguments<'a>(pub(crate) Cow<'a, str>);
 
 impl Arguments<'_> {
-    /// The arguments of a call that arrives at once, so that none were cut off.
+    /// The arguments of a call that arrives at once, so that nothing was cut off.
     pub(crate) fn of_complete_call(&self) -> &str {
         if self.0.is_empty() { "{}" } else { &self.0 }
     }
@@ -156,7 +156,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D
     deserializer.deserialize_any(Flag)
 }
 
-/// Deserializes an error. Some servers add an empty one to every event, which counts as none.
+/// Deserializes an error. Some servers add an empty one to every event, which does not count as an error.
 pub(crate) fn error<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     let error = Option::<Value>::deserialize(deserializer)?;
     Ok(error.filter(|error| !is_blank(error)))

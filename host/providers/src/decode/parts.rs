@@ -1,7 +1,7 @@
 //! The bookkeeping that all decoders share: parts begin, grow and end in the order that [`StreamEvent`] promises.
 //!
-//! A decoder identifies its parts by the vendor's keys. Whatever a server sends (a delta for a part that never began,
-//! two ends, no end), the resulting events are well-formed: one start, indices that count up from 0, every part ended
+//! A decoder identifies its parts by the vendor's keys. Even if a server sends a delta for a part that never began, two
+//! ends, or no end, the resulting events are well-formed: one start, indices that count up from 0, every part ended
 //! before the end, and nothing after it.
 
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
@@ -89,7 +89,7 @@ impl<K: PartialEq> Parts<K> {
         self.is_open(key) || self.past.contains(key)
     }
 
-    /// Begins a part and assigns an ID to a tool call without one of its own.
+    /// Begins a part and assigns an ID to a tool call without one.
     pub(crate) fn begin(&mut self, key: K, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if self.count == MAX_PARTS {
             return Err(too_many_parts());
@@ -105,8 +105,8 @@ impl<K: PartialEq> Parts<K> {
         Ok(())
     }
 
-    /// Returns the ID of a call. Some servers send none, and some the same for every call of a reply, whose results could
-    /// not be told apart.
+    /// Returns the ID of a call. Some servers send no ID, and some the same for every call of a reply, so that their
+    /// results could not be told apart.
     fn call_id(&mut self, id: String) -> String {
         let id = if id.is_empty() { format!("{}_{}", self.id_seed, self.count) } else { id };
         let mut unique = id.clone();
@@ -187,7 +187,7 @@ impl<K: PartialEq> Parts<K> {
         }
     }
 
-    /// Ends the reply and all open parts. A reply that stops after tool calls means for them to be run, whatever reason
+    /// Ends the reply and all open parts. A reply that stops after tool calls wants them to run, for any reason that
     /// the vendor gives.
     pub(crate) fn end(&mut self, stop_reason: StopReason, events: &mut Vec<StreamEvent>) {
         if self.ended() {

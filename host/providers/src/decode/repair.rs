@@ -1,7 +1,7 @@
 //! Repairs events that are almost JSON.
 //!
 //! Gateways cut a text between the two halves of a surrogate pair or within a character, name a field twice, or write
-//! `NaN`. None of it is a reason to lose the reply.
+//! `NaN`. These faults are no reason to lose the reply.
 
 use serde_json::Value;
 use std::iter::Peekable;
@@ -57,7 +57,7 @@ impl Repair {
         }
     }
 
-    /// Copies what follows `\u`. Half a surrogate pair is joined with its other half, or else replaced.
+    /// Copies the text after `\u`. Half a surrogate pair is joined with its other half, or else replaced.
     fn escape(&mut self, rest: &mut Peekable<Chars<'_>>, out: &mut String) {
         let digits: String = (0..4).map_while(|_| rest.next_if(char::is_ascii_hexdigit)).collect();
         let unit = u16::from_str_radix(&digits, 16).unwrap_or_default();

@@ -2,9 +2,9 @@
 //!
 //! The crate `eventsource-stream` (0.2.3) was measured and found unfit for untrusted input. A byte order mark makes it
 //! panic (it slices `&string[1..]` of a three-byte character). After one invalid byte it buffers everything until the
-//! connection ends and yields nothing. None of its buffers has a limit. It scans an unfinished line again from the
-//! start with every packet (a line of 2 MiB in packets of 1,400 bytes took 1.5 s, growing quadratically), and each
-//! finished line copies the rest of the packet (4 MB in one packet: 1.5 s).
+//! connection ends and yields nothing. Its buffers have no limits. It scans an unfinished line again from the start
+//! with every packet (a line of 2 MiB in packets of 1,400 bytes took 1.5 s, growing quadratically), and each finished
+//! line copies the rest of the packet (4 MB in one packet: 1.5 s).
 //!
 //! This parser reads every byte once. It keeps only `data`, which is all the formats need: comments, `event`, `id`,
 //! `retry` and events without data are skipped, because every vendor repeats the event's name in its JSON. Format:

@@ -33,7 +33,7 @@ enum State {
 }
 
 impl Thoughts {
-    /// Takes more text, and passes on what is certain.
+    /// Takes more text, and passes on the part that is certain.
     pub(crate) fn push<E>(
         &mut self,
         text: &str,
@@ -92,7 +92,7 @@ impl Thoughts {
         }
     }
 
-    /// Passes on what was held back, before something else than text follows.
+    /// Passes on the text that was held back, before something else than text follows.
     pub(crate) fn flush<E>(&mut self, sink: &mut dyn FnMut(Writing, &str) -> Result<(), E>) -> Result<(), E> {
         let held = std::mem::take(&mut self.held);
         match self.state {

@@ -4,7 +4,7 @@ use super::parts::Parts;
 use super::thoughts::Thoughts;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent};
 
-/// Parts keyed by the order in which they begin, with at most one of them open for text or thinking.
+/// Parts keyed by the order of their beginnings, with at most one of them open for text or thinking.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) parts: Parts<u64>,
@@ -44,7 +44,7 @@ impl Writer {
         self.holds_thinking = true;
     }
 
-    /// Appends text, of which a block of thinking at the beginning becomes a part of its own.
+    /// Appends text; a block of thinking at its beginning becomes a separate part.
     pub(crate) fn text(&mut self, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if text.is_empty() {
             return Ok(());

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Asks for another reply where the conversation ends with one, or two follow each other.
 pub(crate) const CONTINUE: &str = "[continue]";
 
-/// Replaces the result of a call that has none.
+/// Replaces the missing result of a call.
 pub(crate) const NO_RESULT: &str = "[no result: it was lost, or the call never ran]";
 
 /// Introduces a result whose call is not in the conversation.
@@ -32,7 +32,7 @@ const EMPTY_IMAGE: &str = "[image left out: it is empty]";
 /// The limit on the length of a tool's name, in characters: the smallest of all vendors.
 const MAX_NAME: usize = 64;
 
-/// Returns the request with a conversation that starts and ends with the user or results, in which each call has an
+/// Returns the request with a conversation that starts and ends with the user or results. Each call in it has an
 /// acceptable and unique ID and exactly one result, directly after its message.
 pub(crate) fn acceptable(request: &Request, model: &Model, provider: &str, rule: IdRule) -> Request {
     let mut repair = Repair {
@@ -271,7 +271,7 @@ impl<'a> Names<'a> {
         Self { offered: tools.iter().map(|tool| &*tool.name).collect() }
     }
 
-    /// Returns a name that every vendor accepts, and that is no offered tool's unless the call was for that tool.
+    /// Returns a name that every vendor accepts, and that is not an offered tool's unless the call was for that tool.
     fn get<'b>(&self, name: &'b str) -> Cow<'b, str> {
         if self.offered.contains(name) || is_name(name) {
             return Cow::Borrowed(name);

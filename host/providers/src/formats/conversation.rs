@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Replaces an image for a model that accepts none.
+/// Replaces an image for a model that accepts no images.
 pub(crate) const NO_IMAGE: &str = "[image left out: this model takes no images]";
 
 /// Opens a conversation whose beginning was dropped, for vendors that require the user to speak first.
@@ -25,7 +25,7 @@ pub(crate) const IMAGE_FOLLOWS: &str = "(an image, which follows)";
 /// Introduces the user message with the images of preceding results.
 pub(crate) const IMAGES_FOLLOW: &str = "The images that the tools gave back:";
 
-/// One step of a conversation, for formats in which images of tool results follow in a message of the user.
+/// One step of a conversation, for formats where images of tool results follow in a message of the user.
 pub(crate) enum ConversationStep<'a> {
     User(&'a UserMessage),
     Reply(&'a AssistantMessage),
@@ -45,7 +45,7 @@ pub(crate) fn steps(request: &Request) -> impl Iterator<Item = ConversationStep<
     steps.flatten().chain(std::iter::once(ConversationStep::ResultsEnd))
 }
 
-/// A turn of a conversation in which two roles alternate. `B` is the vendor's type of content block.
+/// A turn of a conversation between two alternating roles. `B` is the vendor's type of content block.
 #[derive(Debug, Serialize)]
 pub(crate) struct Turn<B> {
     pub(crate) role: &'static str,

@@ -53,7 +53,7 @@ impl Format {
                 thinks && (has_efforts || quirks.thinking == openai_chat::ThinkingParam::Switch)
             }
             Self::OpenAiResponses(quirks) => thinks && (has_efforts || quirks.summaries),
-            // Each vendor's models take fields of their own.
+            // Each vendor's models take different fields.
             Self::Bedrock => thinks && model.thinking != ThinkingStyle::OnRequest,
             Self::Proxy => true,
         }

@@ -8,7 +8,7 @@ use pinion_protocol::pattern::PortablePattern;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Limit on the nesting of a schema. What is nested deeper admits everything.
+/// Limit on the nesting of a schema. A schema that is nested deeper admits everything.
 const MAX_DEPTH: usize = 64;
 
 /// Keywords whose values are data, not schemas.

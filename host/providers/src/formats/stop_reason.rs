@@ -34,7 +34,7 @@ const FAILED: &[&str] = &[
     "exception",
 ];
 
-/// The end of a reply, or its failure, as far as the vendor announced it. Token counts may still follow.
+/// The end of a reply, or its failure, once the vendor announced it. Token counts may still follow.
 pub(crate) type Announced = Option<Result<StopReason, ProviderError>>;
 
 /// Takes over a later announcement. A failure and a cut remain, because some servers announce a normal end after them.

@@ -41,7 +41,7 @@ impl AuthFile {
         &self.path
     }
 
-    /// Returns all keys; none when the file does not exist.
+    /// Returns all keys; an empty list when the file does not exist.
     ///
     /// # Errors
     /// The same as for [`Self::key`].

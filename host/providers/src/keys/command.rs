@@ -46,7 +46,7 @@ impl KeyCommand {
         }
     }
 
-    /// Sets what starts it, instead of the plain shell.
+    /// Sets the launcher that starts it, instead of the plain shell.
     #[must_use]
     pub fn launched_by(self, launcher: Arc<dyn KeyCommandLauncher>) -> Self {
         Self { launcher, ..self }
@@ -58,7 +58,7 @@ impl KeyCommand {
         Self { timeout, ..self }
     }
 
-    /// Sets the time for which the key is cached. Zero runs the command before every request.
+    /// Sets how long the key is cached. Zero runs the command before every request.
     #[must_use]
     pub fn keep(self, keep: Duration) -> Self {
         Self { keep, ..self }
@@ -158,9 +158,9 @@ pub(super) struct Output {
     pub(super) text: Option<SecretString>,
 }
 
-/// Runs a program, with `input` as its standard input, and captures its output. It is killed after `limit`, and when the
-/// future is dropped. It runs outside of the project, whose files decide what helpers such as `git credential` and version
-/// managers run.
+/// Runs a program, with `input` as its standard input, and captures its output. It is killed after `limit`, and when
+/// the future is dropped. It runs outside of the project, whose files decide which programs helpers such as `git
+/// credential` and version managers run.
 pub(super) async fn run(mut command: Command, input: Option<&SecretString>, limit: Duration) -> io::Result<Output> {
     #[cfg(unix)]
     command.current_dir("/");

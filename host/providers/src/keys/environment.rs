@@ -23,7 +23,7 @@ impl Environment {
         Self { info, found: None, files: Vec::new() }
     }
 
-    /// Reads the variables of the provider's row, and those of its authentication scheme.
+    /// Reads the variables of the provider's row, and the variables of its authentication scheme.
     pub(super) fn look_up(&mut self, variable: &dyn Fn(&str) -> Option<String>) {
         let plain = |name: &'static str| Some((KeyOrigin::Environment(name), SecretString::from(variable(name)?)));
         self.found = self.info.key_variables().find_map(plain);

@@ -1,4 +1,4 @@
-//! Errors of key sources. None of them contains a key.
+//! Errors of key sources, which never contain a key.
 
 use std::io;
 use std::path::PathBuf;
@@ -92,13 +92,13 @@ pub enum KeyCommandError {
     Status {
         /// The status.
         status: ExitStatus,
-        /// The remedy if what started it is the cause.
+        /// The remedy if its launcher is the cause.
         remedy: Option<String>,
     },
     /// The command printed nothing, too much, or something other than text.
     #[error("it printed no key")]
     NoKey {
-        /// The remedy if what started it is the cause.
+        /// The remedy if its launcher is the cause.
         remedy: Option<String>,
     },
 }

@@ -25,7 +25,7 @@ const MAX_STORED: usize = 8 << 10;
 
 /// A store of keys.
 pub trait Keyring: Send + Sync + fmt::Debug {
-    /// Returns the key stored for a provider; `None` when there is none, or no keyring at all.
+    /// Returns the key stored for a provider; `None` when there is no key, or no keyring at all.
     fn get<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<Option<SecretString>, KeyError>>;
 }
 
@@ -70,14 +70,14 @@ impl PlatformKeyring {
         let is_kept = output.status.success()
             && self.get(account).await?.is_some_and(|stored| stored.expose_secret() == secret.expose_secret());
         if !is_kept {
-            // What is there is incomplete or out of date, and would be used.
+            // The present entry is incomplete or out of date, and would be used.
             let _ = self.remove(account).await;
             return Err(KeyError::Keyring { source: io::Error::other("it did not keep what it was given") });
         }
         Ok(true)
     }
 
-    /// Removes the secret of an account. Returns false if there was none.
+    /// Removes the secret of an account. Returns false if there was no secret.
     ///
     /// # Errors
     /// The keyring could not be queried, or did not remove the secret.
@@ -124,8 +124,8 @@ fn platform_command((on_macos, on_linux, last): Action, account: &str) -> Option
     Some(command)
 }
 
-/// Returns the file of a program in the directories of `PATH`; `None` if there is none. The system reports a directory that
-/// the user may not search as if the program could not be run.
+/// Returns the file of a program in the directories of `PATH`; `None` if there is no such file. The system reports a
+/// directory that the user may not search as if the program could not be run.
 fn found(program: &str) -> Option<PathBuf> {
     found_in(program, &std::env::var_os("PATH")?)
 }

@@ -1,8 +1,8 @@
 //! The sources of API keys.
 //!
 //! [`Keys`] searches four places in this order: the environment, the operating system's keyring, `auth.toml`, and a
-//! user's command. The binary decides how to look up a variable, where the file is, and what to run. A key in the
-//! request itself ([`RequestOptions::api_key`]) takes precedence over all of them.
+//! user's command. The binary decides how to look up a variable, where the file is, and which command to run. A key in
+//! the request itself ([`RequestOptions::api_key`]) takes precedence over all of them.
 //!
 //! Keys are [`SecretString`]s as soon as they are read: no debug output shows them, and their memory is cleared. No
 //! error repeats a key, or the content of a file or the output of a command that should have been one.
@@ -42,8 +42,8 @@ pub struct FoundKey {
 
 /// A source of keys, queried before every request.
 pub trait KeySource: Send + Sync + fmt::Debug {
-    /// Returns the key for the next request; `None` when this source has none. May read files and wait for programs, in
-    /// bounded time; dropping the future stops both.
+    /// Returns the key for the next request; `None` when this source has no key. May read files and wait for programs,
+    /// in bounded time; dropping the future stops both.
     fn key(&self) -> BoxFuture<'_, Result<Option<FoundKey>, KeyError>>;
 
     /// Called when the vendor rejects the last key, which must not be returned from a cache again.

@@ -1,4 +1,4 @@
-//! Models: what each can do and what it costs.
+//! Models: the abilities and prices of each.
 
 mod model;
 mod table;

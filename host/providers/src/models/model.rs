@@ -49,7 +49,7 @@ pub struct Model {
     pub chat_tools: ChatTools,
     /// The URL of the figures.
     pub source: String,
-    /// The date on which they were read, as `2026-11-20`.
+    /// The date when they were read, as `2026-11-20`.
     pub date: String,
 }
 
@@ -104,7 +104,7 @@ pub enum Caching {
     /// Automatic or unknown; no parameter is sent.
     #[default]
     Automatic,
-    /// Breakpoints in the request, or the vendor's default when there are none.
+    /// Breakpoints in the request, or the vendor's default without breakpoints.
     Breakpoints,
 }
 
@@ -121,7 +121,7 @@ pub enum ChatTools {
     No,
 }
 
-/// The prices of the table, which depend on the size of the prompt, whichever model answers.
+/// The prices of the table, which depend on the size of the prompt and not on the model that answers.
 impl PriceList for Model {
     fn cost(&self, _: &str, usage: &Usage) -> Option<Cost> {
         Model::cost(self, usage)
@@ -145,7 +145,7 @@ impl Model {
         self.knows_window.then_some(self.context_window.min(self.max_input))
     }
 
-    /// Clamps an output limit to what the model is known to support.
+    /// Clamps an output limit to the model's known maximum.
     pub(crate) fn output_limit(&self, wanted: u64) -> u64 {
         wanted.clamp(1, if self.known { self.max_output.max(1) } else { u64::MAX })
     }
@@ -186,7 +186,7 @@ pub(crate) fn same_model(a: &str, b: &str) -> bool {
     a == b || undated(a) == undated(b)
 }
 
-/// Removes the date from names such as `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06`, and whatever follows it.
+/// Removes the date from names such as `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06`, and everything after it.
 pub(crate) fn undated(id: &str) -> &str {
     let is_date = |at: usize| {
         let date = &id.as_bytes()[at + 1..];

@@ -32,7 +32,7 @@ pub struct ModelTable {
 pub struct ModelTableError(#[from] toml::de::Error);
 
 impl ModelTableError {
-    /// Returns the problem without its line, for a table that is not a file of its own.
+    /// Returns the problem without its line, for a table that is not a separate file.
     pub fn problem(&self) -> &str {
         self.0.message()
     }
@@ -172,7 +172,7 @@ impl ProviderModels {
         dated.or_else(|| self.strip_prefixes.iter().find_map(without))
     }
 
-    /// Converts a name to that of the other provider: without every prefix, in order, and without one suffix.
+    /// Converts a name to the other provider's name: without every prefix, in order, and without one suffix.
     fn strip<'a>(&self, id: &'a str) -> &'a str {
         let bare = self.strip_prefixes.iter().fold(id, |id, prefix| id.strip_prefix(prefix.as_str()).unwrap_or(id));
         self.strip_suffixes.iter().find_map(|suffix| bare.strip_suffix(suffix.as_str())).unwrap_or(bare)

@@ -41,7 +41,7 @@ pub(crate) struct Caller {
     pub(crate) authenticator: Authenticator,
     pub(crate) key: Option<SecretString>,
     pub(crate) keys: Option<Arc<dyn KeySource>>,
-    /// The error message for a missing key; `None` when the server needs none.
+    /// The error message for a missing key; `None` when the server needs no key.
     pub(crate) without_key: Option<String>,
     /// The user's headers, which replace others of the same name.
     pub(crate) headers: Vec<(HeaderName, SecretString)>,
@@ -54,7 +54,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Prepares a call, and returns the prefix of the tool call IDs generated for its reply. Playback claims its
-    /// exchange here, so that requests match in the order in which they are made.
+    /// exchange here, so that requests match in the order that they are made.
     pub(super) fn begin(self: Arc<Self>, draft: Draft) -> Result<(String, Call), ProviderError> {
         let played = self
             .playback
@@ -85,7 +85,7 @@ impl Caller {
         match self.key(draft.key.as_ref()).await? {
             Some((key, origin)) => {
                 self.secrets.add(&key);
-                // A server may repeat what it received, which is without the blanks around the key.
+                // A server may repeat the key that it received, which is without the blanks around it.
                 self.secrets.add(&SecretString::from(trimmed(key.expose_secret())));
                 let credentials = self.authenticator.credentials(&key, &draft.url, &draft.body).await;
                 let credentials = credentials.map_err(|error| with_origin(error, origin.as_ref()))?;
@@ -133,7 +133,7 @@ impl Caller {
     }
 }
 
-/// Returns what the user can do about a rejected request.
+/// Returns the user's remedy for a rejected request.
 fn remedy(status: u16) -> Option<&'static str> {
     match status {
         402 => Some("check the balance of the account"),
@@ -266,7 +266,7 @@ fn is_list(name: &HeaderName) -> bool {
     name == "anthropic-beta"
 }
 
-/// Describes a failed key source, with its remedy: [`ProviderError`] has no other place for one.
+/// Describes a failed key source, with its remedy: [`ProviderError`] has no separate place for one.
 fn key_message(error: &KeyError) -> String {
     match error.hint() {
         Some(hint) => format!("{}; {hint}", with_causes(error)),

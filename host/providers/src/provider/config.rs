@@ -15,7 +15,7 @@ pub struct ProviderConfig {
     /// The base URL that replaces the usual one. A URL without a path gets the version, such as `/v1`; it may have a
     /// query.
     pub base_url: Option<String>,
-    /// The key. Servers of the user's own may need none.
+    /// The key. The user's own servers may need no key.
     pub api_key: Option<SecretString>,
     /// Headers for every request, which replace the provider's own of the same name. Their values are treated as
     /// secrets.
@@ -33,14 +33,14 @@ pub struct ProviderContext {
     pub project: Option<String>,
     /// The source of keys when [`ProviderConfig::api_key`] is `None`. Queried before every request.
     pub keys: Option<Arc<dyn KeySource>>,
-    /// Additional certificate authorities as PEM, such as that of a company's gateway.
+    /// Additional certificate authorities as PEM, such as the authority of a company's gateway.
     pub certificates: Vec<u8>,
     /// Records all exchanges.
     pub recorder: Option<Arc<Recorder>>,
     /// Answers from a recording instead of the network; no key is needed then.
     pub playback: Option<Arc<Playback>>,
     /// Secrets that replies must not repeat. The provider adds every credential that it uses. Share one value among
-    /// providers and tools, so that none of them repeats a secret of another.
+    /// providers and tools, so that they never repeat a secret of another.
     pub secrets: Secrets,
 }
 

@@ -10,7 +10,7 @@
 //! Concurrent exchanges are interleaved. Response bodies are recorded line by line as received, after decompression;
 //! messages of AWS event streams as `frame`, with readable headers and payload; anything else as `base64`. Headers that
 //! contain keys are omitted, and keys elsewhere are replaced with `[redacted]`. Generated tool call IDs begin with
-//! `id_seed`, so that playback reproduces them. The date is that of the run, because prompts may mention it.
+//! `id_seed`, so that playback reproduces them. The date is the date of the run, because prompts may mention it.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};

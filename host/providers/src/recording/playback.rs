@@ -1,8 +1,8 @@
 //! Playback of recordings instead of network access; [`format`](super::format) describes the file.
 //!
 //! Each request is answered with the first unused exchange whose request is equal, because concurrent agents may send
-//! their requests in a different order than in the recording. When none is equal, the error describes the difference to
-//! the first unused one.
+//! their requests in a different order than in the recording. When no request is equal, the error describes the
+//! difference to the first unused one.
 
 use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, VERSION};
 use super::redact::matches_redacted;

@@ -78,7 +78,7 @@ impl Recorder {
         }
     }
 
-    /// Starts an exchange. `secrets` contains those of its request.
+    /// Starts an exchange. `secrets` contains the secrets of its request.
     pub(crate) fn begin(self: &Arc<Self>, request: RecordedRequest, headers: &HeaderMap, secrets: Secrets) -> Tape {
         let exchange = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +115,7 @@ pub(crate) struct Tape {
     is_over: bool,
 }
 
-/// The form in which a response is recorded.
+/// The form of a recorded response.
 enum Content {
     /// Text by lines. The incomplete last line is held back, so that no key is split.
     Lines(Vec<u8>),

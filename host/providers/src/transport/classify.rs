@@ -191,7 +191,7 @@ pub(crate) fn is_overflow(message: &str) -> bool {
     OVERFLOW.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Returns whether the message reports an invalid key, for which xAI and Gemini use status 400.
+/// Returns whether the message reports an invalid key; xAI and Gemini use status 400 for this.
 fn reports_invalid_key(message: &str) -> bool {
     let text = message.to_lowercase();
     ["incorrect api key", "invalid api key", "api key not valid"].iter().any(|phrase| text.contains(phrase))
@@ -247,7 +247,7 @@ impl Envelope {
         match body.get("error") {
             Some(error) if !error.is_null() => {
                 let inner = Self::from_error(error);
-                // OAuth errors are a code, with the message beside it.
+                // OAuth errors are a code, with the message next to it.
                 let beside = body.get("error_description").and_then(Value::as_str).map(bounded);
                 let message = beside.or(inner.message).or_else(|| text_of(body));
                 Self { message, retry_after: inner.retry_after.max(delay_in_fields(body)), ..inner }
@@ -282,7 +282,7 @@ impl Envelope {
     }
 
     /// Returns whether a limit is used up for longer than a retry can wait: credit, or a daily quota. `delay` is the
-    /// vendor's own delay, with which a quota may also grow back steadily.
+    /// vendor's own delay; a quota with a delay may also grow back steadily.
     fn is_used_up(&self, delay: Option<Duration>) -> bool {
         let text = self.message.as_deref().unwrap_or_default().to_lowercase();
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
@@ -298,7 +298,7 @@ impl Envelope {
     }
 }
 
-/// Extracts the delay from a field beside the message, as gateways send it.
+/// Extracts the delay from a field next to the message, as gateways send it.
 fn delay_in_fields(error: &Value) -> Option<Duration> {
     let of = |name: &str| error.get(name)?.as_f64();
     let exact = of("retry_after_ms").map(|ms| ms / 1000.0);

@@ -1,4 +1,4 @@
-//! Describes failed connections: where the request was going, what went wrong in words, and whether a retry can help.
+//! Describes failed connections: the target of the request, the failure in words, and whether a retry can help.
 //!
 //! A refused certificate, a server without TLS, or one that does not speak HTTP fails the same way each time, so these
 //! are [`ProviderError::Unreachable`]. Some causes look alike for a mistake and for an outage, such as an unknown host, or a

@@ -44,7 +44,7 @@ pub struct HttpSettings {
     pub header_timeout: Duration,
     /// The timeout between two packets of the response. Defaults to 120 s.
     pub idle_timeout: Duration,
-    /// The proxies. Defaults to none.
+    /// The proxies. Defaults to no proxies.
     pub proxy: ProxySettings,
 }
 
@@ -260,7 +260,7 @@ fn with_headers_of_body(headers: &HeaderMap, body: &[u8]) -> HeaderMap {
     all
 }
 
-/// Applies the header `x-should-retry`, with which OpenAI and Anthropic tell their own clients what to do.
+/// Applies the header `x-should-retry`, which OpenAI and Anthropic use to tell their own clients whether to retry.
 fn decided_by_server(
     error: ProviderError,
     should_retry: Option<&str>,
@@ -337,7 +337,7 @@ fn build(shared: &Clients, is_secure: bool) -> Result<Client, Box<dyn Error + Se
     Ok(client.build()?)
 }
 
-/// Configures TLS with the platform's and the user's certificate authorities, or with none where there is no TLS.
+/// Configures TLS with the platform's and the user's certificate authorities, or without any if there is no TLS.
 fn tls(needs_roots: bool, roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;

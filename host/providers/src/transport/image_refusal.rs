@@ -3,8 +3,8 @@
 /// Words for images in error messages, in lower case.
 const IMAGE: &[&str] = &["image", "picture", "vision", "multimodal", "multi-modal", "mmproj", "图片", "图像"];
 
-/// Words of a refusal beside one for images. Servers phrase it in countless ways; the request is repeated without its
-/// images, so a mistake costs little.
+/// Words of a refusal, which count together with a word for images. Servers phrase it in countless ways; the request is
+/// repeated without its images, so a mistake costs little.
 const REFUSAL: &[&str] = &[
     "support",
     "could not",

@@ -1,4 +1,4 @@
-//! HTTP: requests out, answers in, and what a refusal means.
+//! HTTP: requests out, answers in, and the meaning of a refusal.
 
 mod classify;
 mod exchange;

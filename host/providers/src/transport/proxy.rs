@@ -1,8 +1,8 @@
 //! The choice of a proxy for a URL, by curl's rules.
 //!
-//! `http_proxy` is for `http` URLs, `https_proxy` for `https` URLs, and `all_proxy` for those that have none of their
-//! own. A request without TLS therefore never passes through a proxy that was meant for tunnels, which could read its
-//! key. As in Go, requests to this machine are sent directly; [`ProxySettings::for_loopback`] includes them.
+//! `http_proxy` is for `http` URLs, `https_proxy` for `https` URLs, and `all_proxy` for URLs without a separate proxy.
+//! A request without TLS therefore never passes through a proxy that was meant for tunnels, which could read its key.
+//! As in Go, requests to this machine are sent directly; [`ProxySettings::for_loopback`] includes them.
 
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
@@ -13,14 +13,14 @@ use std::net::IpAddr;
 /// The schemes of proxies.
 const SCHEMES: &[&str] = &["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
-/// The proxies to use. Defaults to none.
+/// The proxies to use. Defaults to no proxies.
 #[derive(Debug, Clone, Default)]
 pub struct ProxySettings {
     /// The proxy for `http` URLs, as in `http_proxy`.
     pub http: Option<ProxyUrl>,
     /// The proxy for `https` URLs, as in `HTTPS_PROXY`.
     pub https: Option<ProxyUrl>,
-    /// The proxy for URLs without one of their own, as in `ALL_PROXY`.
+    /// The proxy for URLs without a separate one, as in `ALL_PROXY`.
     pub all: Option<ProxyUrl>,
     /// Hosts to reach directly, as in `NO_PROXY`: names with their subdomains, addresses, networks such as
     /// `10.0.0.0/8`, any of them with a port, or `*`.
@@ -72,7 +72,7 @@ impl fmt::Display for ChosenProxy {
 }
 
 impl ProxyUrl {
-    /// Returns the user and password in the URL in the forms in which they may be repeated.
+    /// Returns the user and password in the URL in the forms that a server may repeat.
     pub fn credentials(&self) -> Vec<SecretString> {
         let url = self.url.expose_secret().trim();
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -99,7 +99,7 @@ impl ProxyUrl {
 }
 
 impl ProxySettings {
-    /// A proxy for all URLs, including those of this machine.
+    /// A proxy for all URLs, including URLs of this machine.
     pub fn always(proxy: ProxyUrl) -> Self {
         Self { all: Some(proxy), for_loopback: true, ..Self::default() }
     }

@@ -32,7 +32,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
         let until_date = || date(after).map(|date| until(date, now));
         after.parse::<f64>().ok().and_then(seconds).or_else(until_date)
     });
-    // Azure sends 0 ms beside 1 s.
+    // Azure sends 0 ms along with 1 s.
     if let Some(delay) = exact.max(rounded) {
         return Some(delay);
     }

@@ -36,7 +36,7 @@ pub enum CustomFormat {
     Ollama,
 }
 
-/// Departures from a wire format; `None` for what every compatible server understands.
+/// Departures from a wire format; `None` for a request that every compatible server understands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct CustomQuirks {
@@ -52,7 +52,7 @@ pub struct CustomQuirks {
     pub cache_key: Option<bool>,
     /// Chat: the parameter that requests thinking.
     pub thinking: Option<CustomThinking>,
-    /// Chat: the field of a message in which thinking goes back, such as `reasoning_content`.
+    /// Chat: the field of a message that takes thinking back, such as `reasoning_content`.
     pub thinking_back: Option<String>,
     /// Responses: accepts `reasoning.summary`.
     pub summaries: Option<bool>,
@@ -74,7 +74,7 @@ pub enum CustomThinking {
 
 impl CustomProvider {
     /// Creates the row of the provider. It is never freed: a program defines its providers once, and everything else
-    /// refers to rows as it does to those of the table.
+    /// refers to its row as to rows of the table.
     ///
     /// # Errors
     /// [`RegistryError::Quirk`].

@@ -18,7 +18,7 @@ pub enum RegistryError {
         /// All names.
         known: Vec<&'static str>,
     },
-    /// Every user of the provider has models of their own, and none is named.
+    /// Every user of the provider has different models, and no model is named.
     #[error("the provider `{provider}` has no default model")]
     NeedsModel {
         /// The provider.
@@ -38,7 +38,7 @@ pub enum RegistryError {
         /// The key of the config.
         quirk: &'static str,
     },
-    /// No provider is named, and the model's name belongs to none.
+    /// No provider is named, and the model's name belongs to no provider.
     #[error("no provider is known for the model `{model}`")]
     UnknownModel {
         /// The requested name.
@@ -59,13 +59,13 @@ pub enum RegistryError {
         #[source]
         source: BaseUrlError,
     },
-    /// Every user of the provider has a base URL of their own, and none is configured.
+    /// Every user of the provider has a different base URL, and no base URL is configured.
     #[error("the provider `{provider}` needs a base URL")]
     NeedsBaseUrl {
         /// The provider.
         provider: &'static str,
     },
-    /// The provider has regions without a default, and none is configured.
+    /// The provider has regions without a default, and no region is configured.
     #[error("the provider `{provider}` needs a region")]
     NeedsRegion {
         /// The provider.
@@ -97,7 +97,7 @@ pub enum RegistryError {
     /// The proxy for its requests is unusable.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// The provider plays a script and has no other configuration.
+    /// The provider plays a script, which is its only configuration.
     #[error("the provider `replay` needs a script")]
     NeedsScript,
 }

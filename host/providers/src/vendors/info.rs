@@ -14,9 +14,9 @@ pub struct ProviderInfo {
     pub label: &'static str,
     /// The environment variable that holds its key; `None` when it works without one.
     pub key_variable: Option<&'static str>,
-    /// The page on which users log in with a browser to get a key; `None` where they create one themselves.
+    /// The page where users log in with a browser to get a key; `None` where they create one themselves.
     pub login_page: Option<&'static str>,
-    /// The usual base URL, which may contain `{region}`. Empty for `replay`, and where every user has a URL of their own.
+    /// The usual base URL, which may contain `{region}`. Empty for `replay`, and where every user has a different URL.
     pub base_url: &'static str,
     /// The region used unless one is configured; `None` when the vendor has no regions or no default.
     pub default_region: Option<&'static str>,
@@ -24,7 +24,7 @@ pub struct ProviderInfo {
     pub prefixes: &'static [&'static str],
     /// Further names of the vendor that users write before a model.
     pub(super) other_names: &'static [&'static str],
-    /// The model to use unless one is named; `None` where every user has models of their own.
+    /// The model to use unless one is named; `None` where every user has different models.
     pub default_model: Option<&'static str>,
     /// Short names of its models, with the names that the vendor knows.
     pub aliases: &'static [(&'static str, &'static str)],
@@ -96,8 +96,8 @@ impl ProviderInfo {
         self.aliases.iter().find(|(alias, _)| *alias == name).map(|(_, model)| *model)
     }
 
-    /// Returns the model to use at `base_url`, or at the usual URL, unless one is named. The vendor's models are not
-    /// those of a server of the user's own.
+    /// Returns the model to use at `base_url`, or at the usual URL, unless one is named. The user's own server does not
+    /// have the vendor's models.
     pub fn default_model(&self, base_url: Option<&str>) -> Option<&'static str> {
         self.default_model.filter(|_| !self.is_elsewhere(base_url))
     }

@@ -6,7 +6,7 @@ use super::info::ProviderInfo;
 use super::table::PROVIDERS;
 use crate::models::ModelTable;
 
-/// The providers that names refer to: those of [`PROVIDERS`], and those that the user defines.
+/// The providers that names refer to: [`PROVIDERS`], and those that the user defines.
 #[derive(Debug, Clone)]
 pub struct Registry {
     infos: Vec<&'static ProviderInfo>,
@@ -39,7 +39,7 @@ pub fn resolve(
 }
 
 impl Registry {
-    /// Adds a provider, which replaces none of [`PROVIDERS`].
+    /// Adds a provider, which cannot replace one of [`PROVIDERS`].
     ///
     /// # Errors
     /// Its name is taken or unusable.
@@ -54,7 +54,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Returns all providers, in the order in which a key selects one.
+    /// Returns all providers, in the order that a key selects one.
     pub fn iter(&self) -> impl Iterator<Item = &'static ProviderInfo> {
         self.infos.iter().copied()
     }
@@ -84,8 +84,8 @@ impl Registry {
     /// name of a provider alone means its default model.
     ///
     /// # Errors
-    /// [`RegistryError::UnknownProvider`]; [`RegistryError::UnknownModel`] when no provider is named and the model's name
-    /// belongs to none; [`RegistryError::NeedsModel`] when the provider has no default.
+    /// [`RegistryError::UnknownProvider`]; [`RegistryError::UnknownModel`] when no provider is named and the model's
+    /// name belongs to no provider; [`RegistryError::NeedsModel`] when the provider has no default.
     pub fn resolve(
         &self,
         provider_name: Option<&str>,
@@ -133,7 +133,8 @@ impl Registry {
         RegistryError::UnknownModel { model: model.to_owned(), similar: near, known }
     }
 
-    /// Returns the known models of a provider that an unknown one may be a misspelling of; none for a known model.
+    /// Returns the known models of a provider that an unknown one may be a misspelling of; an empty list for a known
+    /// model.
     pub fn similar_models(info: &ProviderInfo, model: &str, models: &ModelTable) -> Vec<String> {
         if models.find(info.name, model).known {
             return Vec::new();

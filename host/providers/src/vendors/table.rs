@@ -14,7 +14,7 @@ use crate::formats::{Format, IdRule, anthropic, openai_responses};
 const GEMINI_ALIASES: &[(&str, &str)] =
     &[("flash", "gemini-3.8-flash"), ("pro", "gemini-3.1-pro-preview"), ("flash-lite", "gemini-3.1-flash-lite")];
 
-/// All providers, in display order, which is also the order in which a key selects one.
+/// All providers, in display order, which is also the order that a key selects one.
 pub const PROVIDERS: &[ProviderInfo] = &[
     ProviderInfo {
         name: "anthropic",
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Returns the assistant's message of a request to the vendor itself, after a call of its own with this ID.
+    /// Returns the assistant's message of a request to the vendor itself, after its own call with this ID.
     fn own_message(provider: &str, base_url: Option<&str>, field: &str, id: &str) -> Value {
         let info = crate::provider(provider).unwrap();
         let signature = Some(json!({ "field": field }).to_string());

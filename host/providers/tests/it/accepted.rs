@@ -1,5 +1,5 @@
-//! No history makes a later request fail: whatever was said, called and returned, and by which model, every format renders
-//! a body that follows its vendor's documented rules.
+//! No history makes a later request fail: for all texts, calls and results, from any model, every format renders a body
+//! that follows its vendor's documented rules.
 
 use crate::support::{rules, tool};
 use jiff::Timestamp;

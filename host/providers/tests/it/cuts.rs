@@ -7,13 +7,13 @@ use pinion_providers::{ModelTable, ProviderConfig, build};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-/// Each reply with the part that announces its end; what follows that part may be lost.
+/// Each reply with the part that announces its end; the rest may be lost.
 const REPLIES: [(&str, &[u8], &str); 2] = [
     ("anthropic", include_bytes!("../fixtures/anthropic/text.sse"), "\"stop_reason\":\"end_turn\""),
     ("openai-chat", include_bytes!("../fixtures/chat/text.sse"), "\"finish_reason\":\"stop\""),
 ];
 
-/// Returns whether a provider takes a response for complete of which only this much arrives.
+/// Returns whether a provider takes a response for complete if only this much arrives.
 async fn is_complete(provider: &str, response: &[u8]) -> bool {
     let server = Server::start(vec![Step::Send(response.to_vec()), Step::Cut]).await;
     let config = ProviderConfig {

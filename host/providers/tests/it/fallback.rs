@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A script under a name of its own, which records its requests.
+/// A script under a separate name, which records its requests.
 struct Named {
     name: &'static str,
     replay: Replay,

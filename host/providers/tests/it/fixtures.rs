@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::fs;
 
-/// The size up to which fixtures are cut at every position.
+/// The maximum size of fixtures that are cut at every position.
 const SMALL: usize = 8 << 10;
 
 fn run(format: &str, packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderError>) {

@@ -1,4 +1,4 @@
-//! Connections that fail: what the error names, and whether it is worth a retry.
+//! Connections that fail: the names in the error, and whether it is worth a retry.
 
 use crate::support::server::{Server, Step, answer};
 use crate::support::tls::Http2Server;
@@ -30,7 +30,7 @@ async fn answered(status: &str, headers: &str, body: &[u8]) -> ProviderError {
     error(config(&server.url)).await
 }
 
-/// Returns the address of a port on which nothing listens.
+/// Returns the address of a port without a listener.
 async fn closed_port() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }

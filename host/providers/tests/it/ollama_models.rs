@@ -1,4 +1,4 @@
-//! Asking an Ollama server what models it has.
+//! Asking an Ollama server for its models.
 
 use crate::support::server::{Server, Step};
 use pinion_providers::{OllamaModels, ProviderConfig, ProviderContext};

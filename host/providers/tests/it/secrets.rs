@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
 const HEADER: &str = "gateway-Hj4Gf6Ds1Qa0Po9Iu8";
 
-/// The length from which a part of a key counts as a leak.
+/// The minimum length of a part of a key that counts as a leak.
 const PIECE: usize = 8;
 
 fn assert_hidden(seen: &str, secret: &str, place: &str) {
@@ -28,7 +28,7 @@ fn assert_hidden(seen: &str, secret: &str, place: &str) {
     }
 }
 
-/// Collects what libraries log without `tracing`. There is one logger per process.
+/// Collects lines that libraries log without `tracing`. There is one logger per process.
 #[derive(Default)]
 struct Logged(Mutex<String>);
 
@@ -131,7 +131,7 @@ async fn request_leaves_no_key_behind() {
     assert_hidden(&logs, HEADER, "the log");
 }
 
-/// The server runs on a thread of its own, because it logs what it receives.
+/// The server runs on a separate thread, because it logs everything that it receives.
 #[tokio::test]
 async fn http2_log_contains_no_key() {
     let (started, url) = std::sync::mpsc::channel();

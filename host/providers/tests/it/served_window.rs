@@ -18,7 +18,7 @@ fn at(url: &str) -> ServedWindow {
     ServedWindow::of(info, config, "m", &ProviderContext::default()).unwrap().unwrap()
 }
 
-/// Returns what a server tells that gives this answer to every request, and the paths of the requests.
+/// Returns the window that a server reports if it gives this answer to every request, and the paths of the requests.
 async fn told(answer: Value) -> (Option<u64>, Vec<String>) {
     let server = Server::answering(JSON, answer.to_string().as_bytes()).await;
     let window = at(&server.url).ask().await.unwrap();

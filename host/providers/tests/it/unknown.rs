@@ -1,6 +1,6 @@
-//! Additions of newer servers never change what is known today: unknown events, fields and blocks, and values of
-//! unexpected types in optional fields, inserted into the fixtures anywhere. Where a server may expect its own additions
-//! back, the signature of a part contains them, too.
+//! Additions of newer servers never change the parts that are known today: unknown events, fields and blocks, and
+//! values of unexpected types in optional fields, inserted into the fixtures anywhere. Where a server may expect its
+//! own additions back, the signature of a part contains them, too.
 
 use crate::support::formats::{FORMATS, decoder, encode, texts};
 use crate::support::{assert_well_formed, decode};
@@ -16,8 +16,8 @@ fn run(format: &str, text: &str) -> (Vec<StreamEvent>, Option<ProviderError>) {
     (events, error)
 }
 
-/// The events that the client itself reads. Which parts are still open depends on what the server added for itself, so that
-/// the ends of parts are removed, and with them the parts that have nothing but a signature.
+/// The events that the client itself reads. Which parts are still open depends on the server's additions, so that the
+/// ends of parts are removed, and with them the parts that have nothing but a signature.
 fn read(format: &str, events: &[StreamEvent]) -> Vec<StreamEvent> {
     let is_read = |event: &&StreamEvent| {
         let is_of_server = matches!(
@@ -137,7 +137,7 @@ fn unknown_event(format: &str) -> Value {
     }
 }
 
-/// Fields whose content is not the format's: arguments of calls, and what goes back as it came.
+/// Fields whose content is not the format's: arguments of calls, and fields that go back as they came.
 const OPAQUE: &[&str] = &["args", "arguments", "input", "partial_json", "reasoning_details", "error"];
 
 /// Calls `change` with every value that belongs to the format.
@@ -170,7 +170,7 @@ fn change_one(value: &mut Value, at: Index, fits: fn(&Value) -> bool, change: im
     });
 }
 
-/// Splits a line into what precedes its JSON and the JSON.
+/// Splits a line into the text before its JSON and the JSON.
 fn json_of(line: &str) -> Option<(&str, Value)> {
     let start = line.find('{')?;
     let (before, text) = line.split_at(start);
@@ -178,7 +178,7 @@ fn json_of(line: &str) -> Option<(&str, Value)> {
     serde_json::from_str(text.trim_end()).ok().filter(|_| is_data).map(|value| (before, value))
 }
 
-/// Formats the JSON of each line in one way, so that lines differ only by what was added.
+/// Formats the JSON of each line in one way, so that lines differ only by additions.
 fn normalized(text: &str) -> String {
     let line = |line: &str| json_of(line).map_or_else(|| line.to_owned(), |(before, value)| format!("{before}{value}"));
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
@@ -240,7 +240,7 @@ proptest! {
         );
         let kept = signatures(&now);
         for (index, known) in signatures(&before) {
-            // What has a part of its own only because the thinking had ended may be there instead.
+            // A signature with a separate part only because the thinking had ended may be there instead.
             let is_there = |at| at == index || has_nothing_else(&before, index);
             let is_kept = kept.iter().any(|(at, signature)| is_there(*at) && contains(signature, &known));
             prop_assert!(is_kept, "{known} of part {index} was lost from {kept:?}\n{format}/{name}\n{changed}");

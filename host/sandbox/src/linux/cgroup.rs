@@ -13,7 +13,7 @@ const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 /// Begins the name of a group; the number of the process that created it follows.
 const NAME: &str = "pinion-";
 
-/// A group without a process, or with those of one program.
+/// A group without processes, or with the processes of one program.
 #[derive(Debug)]
 pub(super) struct Group {
     path: PathBuf,
@@ -25,7 +25,7 @@ impl Group {
     /// Creates a group with limits.
     ///
     /// # Errors
-    /// Returns the reason why the system has none for this user.
+    /// Returns the reason why the system has no group for this user.
     pub(super) fn create(limits: &Limits) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self::in_tree(Path::new(ROOT), &own, limits)
@@ -115,7 +115,7 @@ mod tests {
     fn group_is_created_in_the_nearest_one_with_controllers() {
         let root = tree("cpu memory pids");
         let limits = Limits { memory_bytes: Some(5), ..Limits::default() };
-        // A directory has none of the files that a group gets by itself.
+        // A plain directory lacks the files that a group gets by itself.
         let error = Group::in_tree(root.path(), "1:x:/y\n0::/a/b/c\n", &limits).unwrap_err();
         assert!(error.contains("a/pinion-") && error.contains("takes no limits"), "{error}");
         assert!(fs::read_dir(root.path().join("a")).unwrap().count() == 2, "it is removed");

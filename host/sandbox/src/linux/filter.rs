@@ -233,7 +233,7 @@ fn sockets(channels: Channels) -> Result<Vec<SeccompRule>, seccompiler::BackendE
     Ok(rules)
 }
 
-/// Matches calls to which all conditions on the low halves of arguments apply.
+/// Matches calls that meet all conditions on the low halves of arguments.
 fn when(conditions: &[(u8, Is, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
     let conditions = conditions
         .iter()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Entries that are looked at, beyond which the policy is refused.
 const MAX_ENTRIES: usize = 50_000;
-/// Devices that every program may use, none of which leads to the user's terminal or to a disk.
+/// Devices that every program may use; they lead neither to the user's terminal nor to a disk.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/ptmx"];
 
 /// The places that a program may use.
@@ -22,7 +22,7 @@ pub(super) struct Grants {
     pub(super) devices: Vec<PathBuf>,
 }
 
-/// Returns the grants for a program that sees only what it may see, because mounts show it nothing else.
+/// Returns the grants for a program that sees only visible paths, because mounts show it nothing else.
 pub(super) fn behind_mounts(policy: &Policy) -> Grants {
     let private = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
     let devices = ["/dev/tty", "/dev/pts"];
@@ -47,7 +47,7 @@ pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
     let devices = DEVICES.iter().map(PathBuf::from).chain(policy.devices.iter().cloned());
     let mut grants = Grants { devices: devices.collect(), ..Grants::default() };
     if policy.enforcement == Enforcement::Require {
-        // Their names are no secret. Directories around what is hidden stay unlisted.
+        // Their names are no secret. Directories around hidden paths stay unlisted.
         let is_open = |path: &&Path| !has_inside(&hidden, path);
         let around = policy.excluded.iter().filter_map(|path| path.ancestors().skip(1).filter(is_open).last());
         grants.list = around.map(Path::to_owned).collect();
@@ -59,7 +59,7 @@ pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
     for visible in policy.visible.iter().filter(|path| !views.hide(path)) {
         around(visible, &inside(&hidden, visible), &mut grants.read, &mut entries)?;
     }
-    // A link, which a repository can contain, would open what it leads to.
+    // A link, which a repository can contain, would open its target.
     let is_itself = |path: &Path| path.canonicalize().is_ok_and(|real| real == path);
     for read_only in policy.read_only.iter().filter(|path| is_itself(path) && !views.hide(path)) {
         around(read_only, &inside(&hidden, read_only), &mut grants.read, &mut entries)?;
@@ -88,7 +88,7 @@ fn has_inside(holes: &Holes<'_>, path: &Path) -> bool {
     holes.range::<Path, _>((Bound::Included(path), Bound::Unbounded)).next().is_some_and(|hole| hole.starts_with(path))
 }
 
-/// Collects the largest parts of a tree that do not contain a hole. The tree itself lies in none.
+/// Collects the largest parts of a tree that do not contain a hole. The tree itself is not inside a hole.
 fn around(path: &Path, holes: &Holes<'_>, found: &mut Vec<PathBuf>, entries: &mut usize) -> Result<(), SandboxError> {
     if holes.contains(path) {
         return Ok(());
@@ -104,7 +104,7 @@ fn around(path: &Path, holes: &Holes<'_>, found: &mut Vec<PathBuf>, entries: &mu
         if *entries > MAX_ENTRIES {
             return Err(SandboxError::step("hide all paths", format!("`{}` has too many entries", path.display())));
         }
-        // What a link leads to is opened at its own place.
+        // The target of a link is opened at its own place.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
             around(&entry.path(), holes, found, entries)?;
         }

@@ -55,7 +55,7 @@ pub(crate) fn enter(request: &Request, program: Option<Command>) -> Result<Outco
     }
 }
 
-/// Removes a group; returns the reason if there was none.
+/// Removes a group; returns the reason if there was no group.
 fn removed(group: Result<cgroup::Group, String>) -> String {
     group.map(cgroup::Group::remove).err().unwrap_or_default()
 }

@@ -4,8 +4,8 @@
 //! The tree is changed in place in a mount namespace of the program's own. A directory around a read-only path is mounted
 //! over itself, because otherwise it could be renamed and another put in its place.
 //!
-//! Other programs of the user may change the same directories at the same time. So what is mounted, and the place for it, are
-//! open files; no place is reached through a link, and a mount has its attributes before it is attached.
+//! Other programs of the user may change the same directories at the same time. So the source of a mount and its place
+//! are open files; no place is reached through a link, and a mount has its attributes before it is attached.
 
 use crate::error::SandboxError;
 use crate::linux::places::{self, at, is_directory, opened, target};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 pub(super) const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Devices that lead to nothing outside.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// A device that nobody can open, root included, which covers hidden files.
+/// A device that cannot be opened, even by root, which covers hidden files.
 const COVER: &str = "/dev/.hidden";
 /// An empty directory, which covers hidden directories.
 const EMPTY: &str = "/dev/.empty";
@@ -72,7 +72,7 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<Cove
     let read_only = MountAttributes { set: READ_ONLY | NO_DEVICES | NO_SETUID, clear: 0, recursive: true };
     change("/", read_only)?;
     let changes = changes(policy);
-    // Private directories cover what is behind them, so that it has to be copied before.
+    // Private directories cover the content behind them, so that it has to be copied before.
     let mut originals = BTreeMap::new();
     let shown = changes.iter().filter(|(_, change)| **change != Change::Hide).map(|(path, _)| path);
     for path in shown.filter(|path| is_behind(path, &changes)) {
@@ -138,7 +138,7 @@ fn changes(policy: &Policy) -> Changes {
             // It is gone with the directory around it.
             View::Hidden | View::Excluded if path.parent().is_some_and(|around| views.hide(around)) => continue,
             View::Hidden | View::Excluded => Change::Hide,
-            // What is writable around it is visible.
+            // The writable directory around it is visible.
             View::Visible
                 if path.parent().is_some_and(|around| views.of(around) == Some(View::Writable))
                     && !policy.hidden.iter().any(|hidden| hidden == path) =>
@@ -150,7 +150,7 @@ fn changes(policy: &Policy) -> Changes {
         };
         changes.insert(path.to_owned(), change);
     }
-    // What is hidden cannot be written, and must not come into view.
+    // A hidden path cannot be written, and must not come into view.
     let read_only = policy.read_only.iter().filter(|path| !views.hide(path));
     changes.extend(read_only.map(|path| (path.clone(), Change::Close)));
     // A private directory keeps its name anyway.
@@ -161,7 +161,7 @@ fn changes(policy: &Policy) -> Changes {
     changes
 }
 
-/// Returns whether a program sees a directory of its own at a path, unless the policy changes that path.
+/// Returns whether a program sees a private directory at a path, unless the policy changes that path.
 fn is_private(path: &Path) -> bool {
     TEMPORARY.iter().chain(&[RUN, "/dev", "/proc"]).any(|directory| path == Path::new(directory))
 }
@@ -173,8 +173,8 @@ fn is_behind(path: &Path, changes: &Changes) -> bool {
     between.any(is_private) || around.is_some_and(|(_, change)| *change == Change::Hide)
 }
 
-/// Returns the directories between a writable directory and what lies in it and is read-only, hidden or writable itself. If
-/// one of them were moved, another could take the place of what it holds, for this program or for a later one.
+/// Returns the directories between a writable directory and a path in it that is read-only, hidden or writable itself.
+/// If one of them were moved, another could replace its content, for this program or for a later one.
 fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
     let writable: BTreeSet<&Path> = policy.writable.iter().map(PathBuf::as_path).collect();
     let read_only: BTreeSet<&Path> = policy.read_only.iter().map(PathBuf::as_path).collect();
@@ -199,7 +199,7 @@ fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
 /// A tree that is being changed.
 struct Tree<'a> {
     changes: &'a Changes,
-    /// Copies of the mounts of what is behind private directories.
+    /// Copies of the mounts of paths behind private directories.
     originals: BTreeMap<PathBuf, OwnedFd>,
     /// Private directories that become read-only in the end.
     open: Vec<OwnedFd>,
@@ -212,7 +212,8 @@ impl Tree<'_> {
         let is_root = path == Path::new("/");
         match change {
             Change::Hide if is_root => Err(SandboxError::step("hide `/`", "programs need it")),
-            // A mount over the root would leave what is below it in reach by `/..`. It is read-only unless it is writable.
+            // A mount over the root would leave everything below it in reach by `/..`. It is read-only unless it is
+            // writable.
             Change::Close | Change::Show if is_root => Ok(()),
             Change::Write | Change::Pin if is_root => {
                 self::change("/", MountAttributes { clear: READ_ONLY, ..MountAttributes::default() })
@@ -248,20 +249,20 @@ impl Tree<'_> {
         inside.into_iter().any(|(_, change)| *change != Change::Hide)
     }
 
-    /// Mounts what was at a path before anything changed. Returns whether there is something.
+    /// Mounts the original content of a path, from before any change. Returns whether there is something.
     fn bind(&mut self, path: &Path, attributes: MountAttributes) -> Result<bool, SandboxError> {
         if let Some(original) = self.originals.remove(path) {
             let place = target(path, is_directory(&original))?;
             return attach(original, &place, path, attributes).map(|()| true);
         }
-        // What a private directory covers did not exist.
+        // The path that a private directory covers did not exist.
         let is_gone = is_behind(path, self.changes);
         let Some(place) = places::at_unless_link(path)?.filter(|_| !is_gone) else { return Ok(false) };
         mount_at(&place, &place, path, attributes).map(|()| true)
     }
 }
 
-/// Covers a file or directory, so that nobody reads or changes it. Returns whether there is something.
+/// Covers a file or directory, so that it cannot be read or changed. Returns whether there is something.
 ///
 /// While another program replaces a file, the system has already taken the cover from the old one, still finds it by its
 /// name, and refuses a mount. Then it is looked for again.
@@ -320,7 +321,7 @@ fn devices(more: &[PathBuf]) -> Result<(), SandboxError> {
     fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(COVER).map(drop).map_err(failed)
 }
 
-/// The attributes of a mount of its own: those of the original, for writing, or for reading alone.
+/// The attributes of a separate mount: the original's attributes, for writing, or for reading alone.
 const KEEP: MountAttributes = MountAttributes { set: 0, clear: 0, recursive: true };
 const WRITE: MountAttributes = MountAttributes { set: 0, clear: READ_ONLY, recursive: true };
 const READ: MountAttributes = MountAttributes { set: READ_ONLY, clear: 0, recursive: true };

@@ -1,9 +1,10 @@
 //! Namespaces of a program's own: users, mounts, processes, IPC, and the network unless the policy allows it.
 //!
-//! The helper stays outside, names the users of the new namespaces and waits. Its copy is the first process inside, which
-//! builds the [tree](super::mounts), gives up its rights, starts the program and adopts what the program leaves behind. When
-//! it ends, the kernel kills everything else in the namespace; it ends with the program, and when the helper is killed.
-//! It also [watches](super::watch) the tree; to cover something again it would need its rights, so the helper does that.
+//! The helper stays outside, names the users of the new namespaces and waits. Its copy is the first process inside,
+//! which builds the [tree](super::mounts), gives up its rights, starts the program and adopts the processes that the
+//! program leaves behind. When it ends, the kernel kills everything else in the namespace; it ends with the program,
+//! and when the helper is killed. It also [watches](super::watch) the tree; to cover something again it would need its
+//! rights, so the helper does that.
 
 use crate::error::SandboxError;
 use crate::linux::cgroup::Group;
@@ -123,7 +124,8 @@ pub(super) fn enter(
     }
 }
 
-/// Waits for the end of the first process, and covers what it asks for in the meantime. Returns none if it was killed.
+/// Waits for the end of the first process, and covers the paths that it asks for in the meantime. Returns `None` if it
+/// was killed.
 fn listen(messages: File, namespaces: Option<&Inside>, inside: i32) -> Result<Option<Ended>, SandboxError> {
     for line in BufReader::new(messages).lines() {
         match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
@@ -147,7 +149,7 @@ impl Inside {
         Ok(Self { users: open("user")?, mounts: open("mnt")? })
     }
 
-    /// Covers hidden paths in the tree of the program. A process of its own enters it, which the program does not see.
+    /// Covers hidden paths in the tree of the program. A separate process, which the program does not see, enters it.
     fn cover(&self, paths: &[PathBuf]) -> Result<(), Errno> {
         let failed = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or_default());
         let Some(process) = sys::fork_into(CloneFlags::empty()).map_err(failed)? else {
@@ -216,7 +218,7 @@ fn name_users(process: i32) -> io::Result<()> {
     write("gid_map", &format!("{group} {group} 1"))
 }
 
-/// Returns the map under which every number that is valid here means itself.
+/// Returns the map of every number that is valid here to itself.
 fn identity(map: &str) -> String {
     let ranges = map.lines().filter_map(|line| {
         let mut numbers = line.split_ascii_whitespace();
@@ -303,7 +305,7 @@ fn wait_for(program: Pid, mut watch: Watch, report: &mut File) -> Result<Ended, 
     }
 }
 
-/// Creates the socket at which the program finds the proxy, and leaves it to the parent.
+/// Creates the socket that the program uses as the proxy's address, and leaves it to the parent.
 fn hand_over_listener(socket: i32) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))?;
     passing::send(&passing::inherited(socket), listener.as_fd())

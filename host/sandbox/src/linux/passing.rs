@@ -43,7 +43,7 @@ pub(crate) fn receive(socket: &UnixStream) -> io::Result<OwnedFd> {
         if let ControlMessageOwned::ScmRights(files) = control
             && let [file] = files[..]
         {
-            // SAFETY: the descriptor has just been received, and belongs to nobody else.
+            // SAFETY: the descriptor has just been received, and has no further owner.
             return Ok(unsafe { OwnedFd::from_raw_fd(file) });
         }
     }

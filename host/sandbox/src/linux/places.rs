@@ -10,17 +10,17 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried for what is in the way.
+/// Names that are tried for an entry in the way.
 const ATTEMPTS: usize = 1_000;
 
-/// Opens a path that leads through no link, only to stand for what is there.
+/// Opens a path that leads through no link, only as a handle of its entry.
 fn without_links(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
     openat2(directory, path, how)
 }
 
-/// Opens a path of a policy; none if it does not exist, is or leads through a link, or lies where this user sees nothing.
-/// A link cannot be mounted over; what it leads to has a place of its own in the policy.
+/// Opens a path of a policy; `None` if it does not exist, is or leads through a link, or lies where this user sees
+/// nothing. A link cannot be mounted over; its target has a separate place in the policy.
 pub(super) fn opened(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
     match without_links(AT_FDCWD, path) {
         Ok(opened) => Ok(Some(opened)),
@@ -33,7 +33,7 @@ pub(super) fn required(path: &Path) -> Result<OwnedFd, SandboxError> {
     opened(path)?.ok_or_else(|| failed("open", path, Errno::ENOENT))
 }
 
-/// Opens a place in the tree as it is by now; none if there is nothing.
+/// Opens a place in the current tree; `None` if there is nothing.
 ///
 /// # Errors
 /// It is a link, or leads through one: another program has changed it meanwhile.
@@ -86,7 +86,7 @@ fn step(around: &OwnedFd, name: &Path, wants_directory: bool) -> Result<OwnedFd,
     without_links(around, name)
 }
 
-/// Renames what is at a place, if that is in a directory for temporary files and not in one of the user's.
+/// Renames the entry at a place, if the place is in a directory for temporary files and not in one of the user's.
 fn move_aside(around: &OwnedFd, name: &Path) -> Result<(), Errno> {
     if !super::mounts::TEMPORARY.iter().any(|directory| is_same_mount(around, Path::new(directory))) {
         return Err(Errno::ELOOP);
@@ -137,7 +137,7 @@ mod tests {
         target(&root.join("a/file"), false).unwrap();
         symlink("a", root.join("link")).unwrap();
         fs::create_dir(root.join("mine")).unwrap();
-        // The directory for temporary files of this machine, in which this test works, is the user's elsewhere.
+        // This test works in this machine's directory for temporary files, which is the user's elsewhere.
         let is_private = super::super::mounts::TEMPORARY
             .iter()
             .any(|temporary| is_same_mount(&required(&root).unwrap(), Path::new(temporary)));

@@ -58,7 +58,7 @@ pub(super) fn apply(grants: &Grants, tcp: bool, is_alone: bool) -> Result<u32, S
     }
 }
 
-/// Returns the rule for a path; none for one that does not exist.
+/// Returns the rule for a path; `None` for one that does not exist.
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> {
     let opened = PathFd::new(path).ok()?;
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };

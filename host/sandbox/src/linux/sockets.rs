@@ -46,8 +46,8 @@ pub(super) fn sockets_among(table: &[u8]) -> Result<BTreeSet<PathBuf>, SandboxEr
     }
 }
 
-/// Returns the name of a socket: the rest of the line behind seven fields and one space, which is empty for most. None if this
-/// is no line of a socket.
+/// Returns the name of a socket: the rest of the line behind seven fields and one space, which is empty for most.
+/// `None` if this is not a line of a socket.
 fn name(line: &[u8]) -> Option<&[u8]> {
     let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_hexdigit);
     let mut rest = line;

@@ -21,7 +21,7 @@ pub(super) struct MountAttributes {
     pub(super) recursive: bool,
 }
 
-/// Creates a copy of this process in new namespaces; returns its id, or none in the copy.
+/// Creates a copy of this process in new namespaces; returns its id, or `None` in the copy.
 pub(super) fn fork_into(namespaces: CloneFlags) -> io::Result<Option<i32>> {
     let flags = i64::from((namespaces.bits() | libc::SIGCHLD).cast_unsigned());
     // SAFETY: without a stack and without shared memory, clone is fork. The helper has one thread, so that the copy has all
@@ -44,7 +44,7 @@ pub(super) fn set_mount_attributes(tree: BorrowedFd<'_>, attributes: MountAttrib
     let flags = libc::AT_EMPTY_PATH | if attributes.recursive { libc::AT_RECURSIVE } else { 0 };
     // `struct mount_attr`: bits to set, bits to clear, propagation and a user namespace.
     let change: [u64; 4] = [attributes.set, attributes.clear, 0, 0];
-    // SAFETY: the path is an empty string, and the size is that of the structure.
+    // SAFETY: the path is an empty string, and the size is the structure's size.
     done(unsafe {
         let size = size_of_val(&change);
         libc::syscall(libc::SYS_mount_setattr, tree.as_raw_fd(), c"".as_ptr(), flags, change.as_ptr(), size)
@@ -81,7 +81,7 @@ pub(super) fn new_tmpfs(options: &[(&CStr, &CStr)]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Attaches a mount to an open file or directory, whatever its path is by now.
+/// Attaches a mount to an open file or directory, even if its path has changed.
 pub(super) fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
     // From `linux/mount.h`: both paths are empty.
     const EMPTY_PATHS: u32 = 0x04 | 0x40;
@@ -127,7 +127,7 @@ pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
 
 /// Opens a socket to the kernel's routing tables.
 pub(super) fn routing_socket() -> io::Result<File> {
-    // SAFETY: socket takes numbers; the descriptor is new and belongs to nobody else.
+    // SAFETY: socket takes numbers; the descriptor is new and has no further owner.
     unsafe {
         let descriptor = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
         if descriptor == -1 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }
@@ -138,7 +138,7 @@ pub(super) fn routing_socket() -> io::Result<File> {
 fn opened(result: i64) -> io::Result<OwnedFd> {
     done(result)?;
     let descriptor = i32::try_from(result).map_err(io::Error::other)?;
-    // SAFETY: it is new and belongs to nobody else.
+    // SAFETY: it is new and has no further owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -4,7 +4,7 @@
 //! mount over it away, and the new file would be open to the program. The table of mounts tells when that happens. When they
 //! rename it, the mount goes with it and the table tells nothing, so it is also looked at from time to time.
 //!
-//! - A *kept* cover protects what decides about the user's next commands. Without it, the program ends.
+//! - A *kept* cover protects files that affect the user's next commands. Without it, the program ends.
 //! - A *renewed* cover hides something. Files such as the history of a shell are replaced often, so it is set up again.
 
 use crate::error::SandboxError;
@@ -36,7 +36,7 @@ pub(super) struct Covers {
 /// The result of a look.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// All covers are there, or what they covered is gone.
+    /// All covers are there, or the paths that they covered are gone.
     Whole,
     /// Hidden paths have to be covered again.
     Renew(Vec<PathBuf>),
@@ -74,7 +74,7 @@ impl Watch {
         PollFd::new(self.table.as_fd(), PollFlags::POLLPRI)
     }
 
-    /// Returns the time after which to look without a change.
+    /// Returns the time until the next look if nothing changes.
     pub(super) fn wait(&self) -> Duration {
         self.wait.saturating_sub(self.looked.elapsed())
     }

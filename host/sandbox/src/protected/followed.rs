@@ -95,7 +95,7 @@ fn commands(text: &str) -> Vec<String> {
         if DATA.contains(&key) {
             continue;
         }
-        // A permission such as `Edit(a.py)` is no command.
+        // A permission such as `Edit(a.py)` is not a command.
         let is_permission = |text: &str| {
             text.split_once('(')
                 .is_some_and(|(name, _)| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric()))

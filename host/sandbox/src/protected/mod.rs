@@ -1,9 +1,9 @@
-//! Paths in writable directories that decide what runs later, outside the sandbox: hooks and settings of git, settings of
-//! editors and of agents, start-up files of shells, programs of servers.
+//! Paths in writable directories that decide which programs run later, outside the sandbox: hooks and settings of git,
+//! settings of editors and of agents, start-up files of shells, programs of servers.
 //!
-//! [`Protected`] lists them for one program, in two kinds. *Closed* paths are read-only for the program; of those that do
-//! not exist, nothing may be left when it has ended. *Free* paths may change while the program runs, because git has to
-//! move or remove them, and are put back afterwards. [`Protection`](crate::Protection) does what is done afterwards.
+//! [`Protected`] lists them for one program, in two kinds. *Closed* paths are read-only for the program; of those that
+//! do not exist, nothing may be left when it has ended. *Free* paths may change while the program runs, because git has
+//! to move or remove them, and are put back afterwards. [`Protection`](crate::Protection) acts on them afterwards.
 //!
 //! A program can leave any number of repositories with any settings for the next one, so that all work has one budget, and
 //! so have the paths. A repository that needs more than its part is closed as a whole.
@@ -38,7 +38,7 @@ const WHOLE_BYTES: usize = 100 * 1024;
 /// Directories around repositories beyond that, which are closed as a whole.
 const AROUND: usize = 100;
 
-/// Meaning of a protected path: it says what may be left there.
+/// Meaning of a protected path: it decides which content may be left there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Nothing.
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     Hooks,
     /// The file or link `.git` of a working tree. It may lead to a repository that is protected itself.
     Pointer,
-    /// The file by which a worktree finds its repository.
+    /// The file that leads a worktree to its repository.
     Common,
     /// The rest of a rebase. It may have commands that run nothing.
     Todo,
@@ -59,14 +59,14 @@ pub(crate) enum Kind {
     Strategy,
     /// The options of a series of picks, which may name such a strategy.
     Options,
-    /// A directory in whose place a file would lead to another one.
+    /// A directory; a file in its place would lead to another one.
     Directory,
 }
 
-/// The places in which protected paths are looked for.
+/// The places that are searched for protected paths.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// Directories in which the program may write, without links.
+    /// Directories that the program may write to, without links.
     pub roots: &'a [PathBuf],
     /// Directories in these, at any depth, that are or contain repositories.
     pub repositories: &'a [PathBuf],
@@ -109,7 +109,7 @@ impl Protected {
         }
         let leading = roots.iter().flat_map(|root| LEADING.iter().map(|name| root.join(name)));
         found.free.extend(leading.map(|path| (path, Kind::Directory)));
-        // Without the user's settings, what they name in each repository is not known.
+        // Without the user's settings, the paths that they name in each repository are not known.
         let settings = Settings::of_user(user, &mut look).ok();
         let mut part = Part::new(roots, user, settings.as_ref());
         for root in roots.iter().filter(|root| Tree::at(root).is_none()) {
@@ -161,7 +161,8 @@ impl Protected {
         self.closed.keys().chain(self.free.keys())
     }
 
-    /// Adds closed paths. A writable directory itself is none: if a setting named it, nothing could be written any more.
+    /// Adds closed paths. A writable directory itself is never closed: if a setting named it, nothing could be written
+    /// any more.
     fn close(&mut self, paths: impl Iterator<Item = (PathBuf, Kind)>) {
         let Self { roots, closed, .. } = self;
         paths.filter(|(path, _)| is_inside(roots, path)).for_each(|(path, kind)| add(closed, path, kind));
@@ -178,7 +179,7 @@ impl Protected {
             .cloned()
             .collect();
         let is_free = |path: &Path| worktrees.iter().any(|tree| path.starts_with(tree));
-        // What lies in closed ones is closed with them.
+        // Paths in closed ones are closed with them.
         let is_inside = |path: &Path| {
             path.ancestors().skip(1).any(|around| self.closed.contains_key(around) || self.settings.contains(around))
         };
@@ -247,7 +248,7 @@ fn trees(roots: &[PathBuf], repositories: &[PathBuf]) -> Vec<Tree> {
     directories.sort_by_key(|path| (path.components().count(), *path));
     directories.dedup();
     let mut trees: Vec<Tree> = directories.into_iter().filter_map(|directory| Tree::at(directory)).collect();
-    // The repositories that worktrees share, if they are among what a program may write.
+    // The repositories that worktrees share, if a program may write them.
     let known: BTreeSet<PathBuf> = trees.iter().filter_map(|tree| tree.git.clone()).collect();
     let shared: BTreeSet<PathBuf> = trees.iter().filter_map(Tree::shared).collect();
     let more = shared.into_iter().filter(|git| !known.contains(git) && is_inside(roots, git));
@@ -280,7 +281,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes what the paths of a repository need; nothing if it is too much.
+    /// Takes the share that the paths of a repository need; nothing if it is too much.
     fn take(&mut self, part: &Part<'_>) -> bool {
         let paths = part.closed.len() + part.free.len();
         let bytes = part.closed.keys().map(|path| length(path)).sum();

@@ -1,4 +1,4 @@
-//! Names in writable directories that decide what runs outside of the sandbox.
+//! Names in writable directories that decide which programs run outside the sandbox.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -289,7 +289,7 @@ pub(super) const IN_HOME: &[&str] = &[
 
 /// Extensions of files that open as a workspace of an editor, with its tasks.
 const WORKSPACES: &[&str] = &["code-workspace", "geany", "ipr", "iws", "iml", "sublime-project", "sublime-workspace"];
-/// Directories with what tools fetch and build, which come and go as a whole, and in which nobody works.
+/// Directories with files that tools fetch and build, which come and go as a whole, and where people do not work.
 const FOREIGN: &[&str] = &[
     ".build",
     ".bundle",
@@ -358,13 +358,13 @@ pub fn is_nested_setting(directory: &Path, name: &OsStr) -> bool {
         && !directory.iter().any(|part| FOREIGN.iter().any(|foreign| part.eq_ignore_ascii_case(foreign)))
 }
 
-/// Returns the directory for which a setting counts, as [`is_nested_setting`] finds it: `sub` of `sub/.github/hooks`.
+/// Returns the directory that a setting applies to, as [`is_nested_setting`] finds it: `sub` of `sub/.github/hooks`.
 pub fn directory_of_setting(path: &Path) -> Option<&Path> {
     let levels = setting_levels(path.parent()?, path.file_name()?)?;
     path.ancestors().nth(levels)
 }
 
-/// Returns the number of parts in the name of a setting; none if it is no setting.
+/// Returns the number of parts in the name of a setting; `None` if it is not a setting.
 fn setting_levels(directory: &Path, name: &OsStr) -> Option<usize> {
     let name = name.to_str().filter(|name| name.len() < 64)?;
     let first = name.as_bytes().first()?.to_ascii_lowercase();
@@ -388,7 +388,7 @@ fn ends_with(directory: &Path, around: &str) -> bool {
     of_around.all(|part| parts.next().is_some_and(|other| other.eq_ignore_ascii_case(part)))
 }
 
-/// Directories in whose place a file with a path leads to another one, with other settings.
+/// Directories; a file with a path in their place leads to another one, with other settings.
 pub(super) const LEADING: &[&str] = &[".jj/repo"];
 
 #[cfg(test)]

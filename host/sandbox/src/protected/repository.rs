@@ -25,7 +25,7 @@ const LEFT: [(&str, Kind); 3] = [
 /// Hooks of a directory in a linked worktree.
 const MAX_HOOKS: usize = 100;
 
-/// Returns the paths in the directory of a repository that decide what git runs.
+/// Returns the paths in the directory of a repository that decide which programs git runs.
 pub(crate) fn own(git: &Path) -> Vec<(PathBuf, Kind)> {
     let names = IN_REPOSITORY.into_iter().chain(LEFT);
     names.map(|(name, kind)| (git.join(name), kind)).collect()
@@ -72,8 +72,8 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// Adds what the repository around a writable directory names in it, or what the user's settings name for one that a
-    /// program creates there.
+    /// Adds the paths that the repository around a writable directory names in it, or those that the user's settings
+    /// name for one that a program creates there.
     ///
     /// # Errors
     /// The budget is exhausted.
@@ -89,7 +89,7 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// Returns what the settings of the user and of a repository name.
+    /// Returns the paths that the settings of the user and of a repository name.
     pub(crate) fn named(&self, git: &Path, files: &Path, look: &mut Look) -> Result<Vec<Named>, Exhausted> {
         let settings = Settings::of_repository(git, self.user, look)?;
         let mut named = settings.named(git, files, self.user, look)?;
@@ -104,7 +104,7 @@ impl<'a> Part<'a> {
             Named::Hooks(path) => (path, Kind::Hooks),
             Named::Other(path) => (path, Kind::Named),
         };
-        // A large file cannot be kept in memory, and what lies elsewhere is not moved with the worktree.
+        // A large file cannot be kept in memory, and files elsewhere are not moved with the worktree.
         look.spend(1)?;
         let found = fs::symlink_metadata(&path).ok();
         let is_small = found.as_ref().is_none_or(|found| found.len() <= pinion_git::MAX_FILE_BYTES);

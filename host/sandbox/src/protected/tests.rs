@@ -175,7 +175,7 @@ fn repository_that_names_too_much_is_closed_as_a_whole() {
     assert!(found.closed().map(|path| length(path)).sum::<usize>() < 600 * 1024);
 }
 
-/// Returns the time for which this thread had a processor.
+/// Returns the processor time of this thread.
 #[cfg(target_os = "linux")]
 fn worked() -> std::time::Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -200,7 +200,7 @@ fn each_of_many_repositories_takes_the_same_time() {
 
 #[test]
 fn too_many_repositories_close_what_is_around_them() {
-    // Long names, of which fewer are too many.
+    // Long names, so that fewer are too many.
     let long = "x".repeat(200);
     let create = |around: &dyn Fn(usize) -> String| {
         let (directory, root) = directory();

@@ -1,4 +1,4 @@
-//! The comparison after a program: what may stay, and what is moved away.
+//! The comparison after a program: decides which files stay and which are moved away.
 
 use super::place::{Opened, Place, Reached, is_sample};
 use super::state::State;
@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 /// Looks at files of new repositories.
 const LOOKS: usize = 1_000_000;
-/// The content of the file by which a worktree finds its repository.
+/// The content of the file that leads a worktree to its repository.
 const SHARED: &[u8] = b"../..";
 /// Levels of directories around settings that may be copies, and in these; and their entries.
 const MAX_LEVELS: usize = 16;
@@ -24,7 +24,7 @@ const MAX_COPIED: usize = 200;
 /// The mode of a config that only has its harmless settings.
 const MODE: u32 = 0o644;
 
-/// Compares all protected paths, and those of new repositories.
+/// Compares all protected paths, also in new repositories.
 pub(super) fn judge(
     protection: &Protection,
     repositories: &[PathBuf],
@@ -132,7 +132,7 @@ impl<'a> Judge<'a> {
     /// Judges a path that was not protected before, and so belongs to a new repository.
     fn new_path(&mut self, path: &Path, kind: Kind) {
         let records = &self.protection.records;
-        // What a closed directory holds, or a link leads to, is judged with these.
+        // The content of a closed directory and the targets of links are judged with these.
         let is_judged = |around: &Path| {
             records.get(around).is_some_and(|record| match record.state {
                 State::Link(_) => true,
@@ -181,7 +181,7 @@ impl<'a> Judge<'a> {
         let place = |judge: &mut Self| Place::reach_new(judge.root(path)?, path, &mut judge.opened);
         let restored = match &record.state {
             State::Link(target) => place(self).map(|place| place.create_link(target)),
-            // A worktree without it would be a repository of its own.
+            // A worktree without it would be a separate repository.
             State::File { content: Some(content), mode, .. } if record.is_free && record.kind == Kind::Common => {
                 place(self).map(|place| place.create(content, *mode))
             }
@@ -222,7 +222,7 @@ impl<'a> Judge<'a> {
                 self.created(place, record.kind, None);
             }
             State::Other(_) | State::File { content: None, .. } if record.is_free => {}
-            // A mount kept it, until somebody else replaced it.
+            // A mount kept it, until another program replaced it.
             State::File { content: Some(before), .. } if record.kind == Kind::Config && is_file => {
                 self.created(place, Kind::Config, Some(before));
             }
@@ -230,7 +230,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges what is new at a path, where `before` was its content.
+    /// Judges a new entry at a path, where `before` was its content.
     fn created(&mut self, place: &Place, kind: Kind, before: Option<&[u8]>) {
         let content = || place.read();
         match kind {
@@ -250,7 +250,7 @@ impl<'a> Judge<'a> {
         match kind {
             Kind::Pointer => {
                 let tree = place.path().parent().and_then(Tree::at).filter(|tree| tree.pointer.is_some());
-                // A file that leads nowhere leads at most to what is new later.
+                // A file that leads nowhere can only lead to a repository that is created later.
                 tree.is_some_and(|tree| tree.git.map_or(content.is_some(), |git| self.repositories.contains(&git)))
             }
             Kind::Common => {
@@ -326,7 +326,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Leaves the samples of a directory of hooks, and what has a record of its own.
+    /// Leaves the samples in a directory of hooks, and entries with separate records.
     fn hooks(&mut self, place: &Place) {
         let Ok(entries) = place.entries(&mut self.opened) else {
             // Nothing in it can be told apart.
@@ -347,7 +347,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Puts a part of a file in its place; nothing of a new one of which nothing may stay.
+    /// Puts a part of a file in its place; moves a new file away if no part may stay.
     fn reduce(&mut self, place: &Place, kept: &[u8], is_new: bool) {
         if is_new && kept.is_empty() {
             self.move_away(place);

@@ -1,11 +1,11 @@
-//! Protection of paths that no mount keeps as they are: what a program left at a protected path is found once it has ended,
-//! moved away, and never deleted.
+//! Protection of paths that no mount keeps as they are: files that a program left at a protected path are found once it
+//! has ended, moved away, and never deleted.
 //!
 //! [`Protection::before`] notes the state of all [protected paths](crate::Protected). [`Protection::after`] compares, and
 //! looks at repositories that are new:
 //!
-//! 1. A path that did not exist has nothing afterwards, except for what its kind allows, such as a config with harmless
-//!    settings. A link on the way to it goes, too.
+//! 1. A path that did not exist has nothing afterwards, except for content that its kind allows, such as a config with
+//!    harmless settings. A link on the way to it goes, too.
 //! 2. A free path is as it was, or gone.
 //! 3. A closed path still is the same file. If it is not, it was replaced from outside, which takes the mount away, so that
 //!    the program may have changed it: a config loses the settings that are neither old nor harmless, everything else is
@@ -69,9 +69,9 @@ pub enum Fate {
     Moved(#[serde(with = "encoding::path")] PathBuf),
     /// Only the parts that run nothing were kept. The original was moved to this path.
     Reduced(#[serde(with = "encoding::path")] PathBuf),
-    /// The former content is back. What was there instead, if anything, was moved to this path.
+    /// The former content is back. The entry that was there instead, if any, was moved to this path.
     Restored(#[serde(with = "encoding::optional")] Option<PathBuf>),
-    /// Somebody replaced it while the program ran, after which the program could change it. It was left as it is.
+    /// Another program replaced it while the program ran, so that the program could change it. It was left as it is.
     Replaced,
     /// It could not be changed, for this reason.
     Stays(String),
@@ -95,14 +95,15 @@ impl Protection {
         }
     }
 
-    /// Returns the directories in which the program could write.
+    /// Returns the directories that the program could write to.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// Removes what a program left at protected paths. `repositories` are the directories that are or contain repositories
-    /// now, and `settings` the settings deeper in the roots, as [`is_nested_setting`](crate::is_nested_setting) finds them;
-    /// `removed` is the directory for what is moved. What was created after `until` is left alone.
+    /// Removes files that a program left at protected paths. `repositories` are the directories that are or contain
+    /// repositories now, and `settings` the settings deeper in the roots, as
+    /// [`is_nested_setting`](crate::is_nested_setting) finds them; `removed` is the directory for moved files. Files
+    /// that were created after `until` are left alone.
     #[cfg(unix)]
     pub fn after(
         &self,

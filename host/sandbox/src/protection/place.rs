@@ -1,7 +1,7 @@
 //! Places in directories that a program has changed: reached from an open directory, step by step and through no link, so
 //! that another program cannot lead elsewhere in the meantime.
 //!
-//! A program can take the rights from a directory, so that its user no longer reaches what is in it. Such a directory is
+//! A program can take the rights from a directory, so that its user no longer reaches its content. Such a directory is
 //! opened for a while.
 
 use rustix::fd::{AsRawFd as _, OwnedFd};
@@ -22,7 +22,7 @@ const MAX_ENTRIES: usize = 100;
 const ATTEMPTS: usize = 100;
 /// The rights of an owner.
 const OWNER: u32 = 0o700;
-/// Flags of a handle by which only names are reached.
+/// Flags of a handle that only reaches names.
 #[cfg(target_os = "linux")]
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
@@ -73,7 +73,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         // Those inside others first.
         for (place, bits, inode) in self.0.drain(..).rev() {
-            // What is gone, or has made room for something else, needs no mode.
+            // A directory that is gone or was replaced needs no mode.
             let is_same = place.stat().is_ok_and(|found| found.st_ino == inode);
             let _ = is_same.then(|| place.set_mode(bits));
         }
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// Goes to a name in a directory of a root that is free; none if the directory is not there.
+    /// Goes to a name in a directory of a root that is free; `None` if the directory is not there.
     pub(crate) fn reach_new(root: &Path, path: &Path, opened: &mut Opened) -> Option<Self> {
         let around = match Self::reach(root, path.parent()?, opened).ok()? {
             Reached::At(around) => around.enter(opened).ok()?,
@@ -132,7 +132,7 @@ impl Place {
         Ok(Reached::Missing)
     }
 
-    /// Enters a directory, in which names can be reached afterwards.
+    /// Enters a directory, so that its names can be reached afterwards.
     fn enter(self, opened: &mut Opened) -> Result<Self, Errno> {
         let directory = openat(&self.parent, &self.name, DIRECTORY, Mode::empty())?;
         if matches!(statat(&directory, c".", AtFlags::SYMLINK_NOFOLLOW), Err(Errno::ACCESS)) {
@@ -163,7 +163,7 @@ impl Place {
         Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Reads a regular file; none if it is something else, or too long.
+    /// Reads a regular file; `None` if it is something else, or too long.
     pub(crate) fn read(&self) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = openat(&self.parent, &self.name, flags, Mode::empty()).ok()?;
@@ -222,8 +222,8 @@ impl Place {
         rustix::fs::symlinkat(target, &self.parent, &self.name)
     }
 
-    /// Moves what is here to a new name in a directory, or beside this one if that is on another file system. Nothing is ever
-    /// deleted. Returns the new path.
+    /// Moves this entry to a new name in a directory, or next to its place if that is on another file system. Nothing
+    /// is ever deleted. Returns the new path.
     ///
     /// # Errors
     /// The system does not let this user.
@@ -305,7 +305,7 @@ impl Place {
         if is_same { Ok(place) } else { Err(Errno::ACCESS) }
     }
 
-    /// Sets the mode of a file or directory, and never that of what a link leads to.
+    /// Sets the mode of a file or directory, and never the mode of a link's target.
     fn set_mode(&self, bits: u32) -> Result<(), Errno> {
         let mode = Mode::from_bits_truncate(bits as RawMode);
         #[cfg(target_os = "linux")]
@@ -323,7 +323,7 @@ impl Place {
     }
 }
 
-/// Returns whether a name is that of a sample of a hook.
+/// Returns whether a name belongs to a sample of a hook.
 pub(crate) fn is_sample(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("sample"))
 }

@@ -14,13 +14,13 @@ pub(crate) type Identity = (u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
     Absent,
-    /// Nobody sees what is there, not even whether something is.
+    /// The content is not visible, not even whether something exists.
     Unseen,
     Link(#[serde(with = "encoding::path")] PathBuf),
     File {
         identity: Identity,
         mode: u32,
-        /// None if it was too long to be kept.
+        /// `None` if it was too long to be kept.
         #[serde(with = "encoding::content")]
         content: Option<Vec<u8>>,
     },
@@ -59,7 +59,7 @@ impl State {
     pub(crate) fn is_still(&self, path: &Path, root: &Path) -> bool {
         let found = fs::symlink_metadata(path);
         match (self, &found) {
-            // A directory that the program has closed hides what is in it, and a new link on the way leads to what may be
+            // A directory that the program has closed hides its content, and the target of a new link on the way may be
             // created later.
             (Self::Absent, Err(error)) => is_missing(error) && path.parent() == Some(root),
             // One that was closed before is nothing that a program opens.

@@ -1,4 +1,4 @@
-//! Removal of what programs leave at protected paths.
+//! Removal of files that programs leave at protected paths.
 
 use super::*;
 use crate::protected::Surroundings;
@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A directory in which a program works, and one for what is moved away.
+/// A working directory of a program, and a directory for files that are moved away.
 struct World {
     _directory: TempDir,
     root: PathBuf,
@@ -103,7 +103,7 @@ fn link_on_the_way_to_an_absent_path_is_moved_away() {
     });
     assert_eq!(paths, [".git/info", ".hg", "cfg", "tools"]);
     assert!(!world.exists("tools") && !world.exists("cfg") && !world.exists(".git/info"));
-    // What lies behind them is not the program's, or is harmless there.
+    // The files behind them are not the program's, or are harmless there.
     assert!(world.exists("elsewhere/hooks/pre-commit") && world.root.join("mine/attributes").exists());
 }
 
@@ -163,7 +163,7 @@ fn nothing_is_deleted_where_it_cannot_be_moved() {
     let world = World::new();
     let protection = world.protection();
     world.write(".vscode/settings.json", "mine");
-    // Not a directory, as another file system is no place for a rename.
+    // Not a directory, as another file system is not a place for a rename.
     write(&world.root.join("away"), "");
     let reverted = protection.after(&[], &[], &world.root.join("away"), None);
     let [Reverted { fate: Fate::Moved(to), .. }] = &reverted[..] else { panic!("{reverted:?}") };
@@ -245,7 +245,7 @@ fn new_repositories_are_found_in_every_form() {
         assert!(paths.iter().any(|found| found == path) && !world.text(path).unwrap().contains("fsmonitor"), "{path}");
     }
     assert!(world.exists("pointing/.git") && world.exists("linking/.git"), "they lead to what is harmless");
-    // To a repository that nobody looks at, such as one outside.
+    // To a repository that is not checked, such as one outside.
     repository(&world.root.join("outside/.git"), evil);
     let paths = world.paths(|world| world.write("sub/.git", "gitdir: ../../outside/.git\n"));
     assert_eq!(paths, ["sub/.git"]);

@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories of tools beside those directly in the home directory.
+/// Directories of tools besides those directly in the home directory.
 const AROUND: &[&str] = &[".config", ".local/share", ".local/state"];
-/// Directories of tools in which the files of toolchains lie, so that only names count.
+/// Directories of tools that contain the files of toolchains, so that only names count.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -62,7 +62,7 @@ const TOOLCHAINS: &[&str] = &[
     "uv",
     "virtualenv",
 ];
-/// Settings of programs that run in the sandbox, which are no credentials whatever their mode.
+/// Settings of programs that run in the sandbox, which are not credentials, with any mode.
 const OPEN: &[&str] = &[
     ".bash_aliases",
     ".bash_login",

@@ -1,4 +1,4 @@
-//! Well-known places of credentials, of conversations and of what people typed.
+//! Well-known places of credentials, of conversations and of histories of input.
 
 /// Below the home directory, separated by blanks. `\x20` stands for a blank in a name.
 pub(super) const IN_HOME: &[&str] = &[
@@ -124,8 +124,8 @@ pub(super) const IN_HOME: &[&str] = &[
      .config/Code\\x20-\\x20Insiders/User/History .cache/gitstatus",
 ];
 
-/// Settings of package managers that only sometimes hold credentials, with texts one of which is in them then. Without these,
-/// the programs need them.
+/// Settings of package managers that only sometimes hold credentials, with texts; a file with credentials contains one
+/// of these. Files without them are needed by the programs.
 pub(super) const MIXED: &[(&str, &[&str])] = &[
     (".bundle/config", &["__"]),
     (".cabal/config", &["\npassword", "\ntoken", "\nusername"]),

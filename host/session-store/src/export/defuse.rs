@@ -65,8 +65,8 @@ pub(super) fn prose(markdown: &str) -> String {
     defused(text).unwrap_or_else(|| block(markdown))
 }
 
-/// Returns Markdown as a quotation, or the text as a quoted code block when it cannot be defused. Parses the
-/// quotation, because the marks at its lines change the meaning of what spans them: `<!a`, a line break and `0` are text,
+/// Returns Markdown as a quotation, or the text as a quoted code block when it cannot be defused. Parses the quotation,
+/// because the marks at its lines change the meaning of text that spans lines: `<!a`, a line break and `0` are text,
 /// but the declaration `<!a\n>` with a mark between them.
 pub(super) fn quoted(markdown: &str) -> String {
     let text = printable(markdown.trim_end());

@@ -79,7 +79,7 @@ impl<W: Write> Document for Html<'_, W> {
         if info.is_current {
             write!(self.out, " <span class=\"badge\">current</span>")?;
         }
-        // The title of the page is that of the first branch.
+        // The title of the page comes from the first branch.
         match number {
             1 => writeln!(self.out, "</h2>")?,
             _ => writeln!(self.out, " <span class=\"dim\">{}</span></h2>", Text(title))?,

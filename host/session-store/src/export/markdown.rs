@@ -91,7 +91,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
         writeln!(self.out, "### Assistant, {model}, {} (entry {entry})\n", seconds(reply.timestamp))
     }
 
-    /// Joins the texts: a second text would continue what the first leaves open, such as a list.
+    /// Joins the texts: a second text would continue a block that the first leaves open, such as a list.
     fn reply_text(&mut self, texts: &[&str]) -> io::Result<()> {
         writeln!(self.out, "{}\n", prose(&texts.join("\n\n")))
     }

@@ -1,8 +1,8 @@
 //! Exports of a session for people: Markdown, one HTML file without other resources, or text for a terminal.
 //!
-//! The current branch comes first and complete. Each other branch follows with the entries of its own, linked in both
-//! directions with the entry where it leaves. Tool calls come with their results. Exports are written turn by turn, so
-//! a large session needs no more memory than its largest turn.
+//! The current branch comes first and complete. Each other branch follows with the entries that only it has, linked in
+//! both directions with the entry where it leaves. Tool calls come with their results. Exports are written turn by
+//! turn, so a large session needs no more memory than its largest turn.
 //!
 //! No text of a session can become part of the document's structure: `html.rs` escapes it, `defuse.rs` defuses it.
 
@@ -37,7 +37,7 @@ pub use terminal::{render, render_branch};
 pub enum ExportFormat {
     /// CommonMark with the full text.
     Markdown,
-    /// One page for a browser: no scripts, no other resources, dark or light as the reader prefers.
+    /// One page for a browser: no scripts, no further resources, dark or light as the reader prefers.
     Html,
 }
 

@@ -1,6 +1,6 @@
 //! A session as text for a terminal.
 //!
-//! The outline is that of Markdown: a heading for each message and tool call. Records are left out. Nothing in the text
+//! The outline matches Markdown: a heading for each message and tool call. Records are left out. Nothing in the text
 //! can act on the terminal.
 
 use super::outline::{Call, Outline};
@@ -187,7 +187,7 @@ fn piece(piece: &Piece) -> String {
     }
 }
 
-/// Cuts a text to what is shown, at the end of a line where that leaves anything.
+/// Cuts a text to the part that is shown, at the end of a line if that leaves anything.
 fn beginning(text: &str) -> &str {
     let end_of_lines = text.match_indices('\n').nth(LINES - 1).map_or(text.len(), |(at, _)| at + 1);
     let end_of_chars = text.char_indices().nth(CHARS).map_or(text.len(), |(at, _)| at);

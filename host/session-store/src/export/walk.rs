@@ -1,4 +1,4 @@
-//! One walk through a conversation for all renderers: it decides what a reader meets, and in which order.
+//! One walk through a conversation for all renderers: it decides which parts a reader sees, and their order.
 
 use super::outline::{Call, Item, Turn};
 use crate::id::EntryId;
@@ -11,7 +11,7 @@ use pinion_protocol::{
 use serde_json::Value;
 use std::io;
 
-/// A form in which a conversation is shown. The renderer decides how each part looks, and makes text from outside
+/// A format of a displayed conversation. The renderer decides how each part looks, and makes text from outside
 /// harmless; [`walk`] calls its methods in the order of reading.
 pub(super) trait Renderer {
     /// Starts a prompt. Its parts follow, then [`Renderer::end_message`].
@@ -23,7 +23,7 @@ pub(super) trait Renderer {
     /// Starts a reply of the model. Its parts follow, then [`Renderer::end_message`].
     fn begin_reply(&mut self, entry: EntryId, reply: &AssistantMessage) -> io::Result<()>;
 
-    /// Renders texts of the model with nothing between them. None of them is blank.
+    /// Renders texts of the model with nothing between them. No text is blank.
     fn reply_text(&mut self, texts: &[&str]) -> io::Result<()>;
 
     /// Reports how a reply ended, other than by the model's will.

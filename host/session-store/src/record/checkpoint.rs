@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Checkpoint {
     /// The relation of the snapshot to the work of the agent.
     pub moment: Moment,
-    /// The name of the snapshot; none if it was not taken.
+    /// The name of the snapshot; `None` if it was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
     /// The reason why it was not taken, cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).

@@ -4,7 +4,7 @@ use super::RecordType;
 use pinion_protocol::{CompactionReason, EventKind, Spend};
 use serde::{Deserialize, Serialize};
 
-/// The conversation was compacted. Its summary is a message of its own.
+/// The conversation was compacted. Its summary is a separate message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compacted {
     /// The run that compacted it.
@@ -15,7 +15,8 @@ pub struct Compacted {
     pub before: u64,
     /// Estimated tokens of the conversation after it.
     pub after: u64,
-    /// Tokens and cost of the summary, if the user asked for it; those of others are in the record of their run.
+    /// Tokens and cost of the summary, if the user asked for it; other summaries are counted in the record of their
+    /// run.
     #[serde(default, skip_serializing_if = "is_unwritable")]
     pub asked: Option<Spend>,
 }

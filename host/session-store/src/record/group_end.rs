@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct GroupEnd {
     /// The id of the group.
     pub group_id: String,
-    /// The run that was chosen; none when all failed or were aborted.
+    /// The run that was chosen; `None` when all failed or were aborted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
     /// Tokens that the choice took.
@@ -21,7 +21,7 @@ pub struct GroupEnd {
     /// Turns that the choice took.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub turns: u32,
-    /// The numbers of the runs for the choice, which leave no other record.
+    /// The numbers of the runs for the choice, which leave no further record.
     #[serde(default, skip_serializing_if = "RunNumbers::is_empty")]
     pub runs: RunNumbers,
 }

@@ -3,7 +3,7 @@
 use super::RecordType;
 use serde::{Deserialize, Serialize};
 
-/// Several runs started on the same prompt. Each writes its messages to a branch of its own, which starts at this entry.
+/// Several runs started on the same prompt. Each writes its messages to a separate branch, which starts at this entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStart {
     /// The id of the group.

@@ -4,8 +4,8 @@ use super::RecordType;
 use pinion_protocol::{Display, EventKind, Ledger};
 use serde::{Deserialize, Serialize};
 
-/// The ledger of a tool call: the resources that it used, and how to display its result. The entry is beside that of the
-/// result, on either side.
+/// The ledger of a tool call: the resources that it used, and how to display its result. The entry is next to the
+/// result's entry, before or after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallLedger {
     /// The run that made the call.
@@ -16,7 +16,7 @@ pub struct CallLedger {
     pub tool: String,
     /// The resources that the call used.
     pub ledger: Ledger,
-    /// Format in which a UI displays the result.
+    /// Format that a UI uses to display the result.
     #[serde(default, skip_serializing_if = "is_plain")]
     pub display: Display,
 }

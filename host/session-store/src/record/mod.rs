@@ -1,4 +1,4 @@
-//! Everything a session records besides messages: the runs that worked on it, and what happened in them.
+//! Everything a session records besides messages: the runs that worked on it, and the events in them.
 //!
 //! No model ever sees a record. A record that is lost, or that an older program does not know, costs nothing but itself.
 //!
@@ -21,7 +21,7 @@ pub(crate) trait RecordType: Serialize + DeserializeOwned {
         None
     }
 
-    /// Returns the event, to show it again to whoever watches the conversation; none for a record of another kind.
+    /// Returns the event, to show it again to watchers of the conversation; `None` for a record of another kind.
     fn into_event(self) -> Option<EventKind> {
         None
     }
@@ -51,7 +51,7 @@ macro_rules! records {
         }
 
         impl RecordKind {
-            /// Returns the kind whose entries have this type on disk; none for a type of a newer program.
+            /// Returns the kind whose entries have this type on disk; `None` for a type of a newer program.
             pub(crate) fn named(name: &str) -> Option<Self> {
                 $($(#[$attribute])* { if name == stringify!($module) { return Some(Self::$name); } })*
                 None
@@ -83,7 +83,7 @@ macro_rules! records {
                 None
             }
 
-            /// Returns the event that was recorded, as far as it was; none for records of other origin.
+            /// Returns the recorded parts of the event; `None` for records of other origin.
             pub(crate) fn into_event(self) -> Option<EventKind> {
                 match self {
                     $($(#[$attribute])* Self::$name(record) => record.into_event(),)*

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Characters of the data that a description shows.
 const SHOWN: usize = 200;
 
-/// A plugin added data of its own.
+/// A plugin added its own data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginEntry {
     /// The plugin.

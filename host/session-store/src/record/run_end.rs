@@ -13,7 +13,7 @@ pub struct RunEnded {
     pub end: RunEnd,
     /// Tokens of its requests together.
     pub usage: Usage,
-    /// The cost of these tokens; none when the model's prices are unknown.
+    /// The cost of these tokens; `None` when the model's prices are unknown.
     #[serde(default, skip_serializing_if = "is_unwritable")]
     pub cost: Option<Cost>,
     /// The number of its turns.

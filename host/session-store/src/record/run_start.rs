@@ -16,7 +16,7 @@ pub struct RunStarted {
     /// The run that it continues, or whose sub-agent it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
-    /// The relation to its parent; none for the first run of a conversation.
+    /// The relation to its parent; `None` for the first run of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
     /// The cause of its first turn. All further turns are continuations.

@@ -4,8 +4,7 @@ use super::RecordType;
 use pinion_protocol::{EventKind, Message};
 use serde::{Deserialize, Serialize};
 
-/// A sub-agent worked on a tool call, in a session of its own. That session's header has the link back,
-/// [`crate::Spawn`].
+/// A sub-agent worked on a tool call, in a separate session. That session's header has the link back, [`crate::Spawn`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawned {
     /// The run that made the call.

@@ -1,7 +1,7 @@
 //! Pasted blocks that the text shows as a single sign.
 //!
 //! In the text, a block is one character of a private area, so that the cursor moves over it as a whole, and so that
-//! editing costs the same whatever its size.
+//! editing costs the same for any size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,7 @@ impl Chips {
         whole
     }
 
-    /// Forgets the blocks whose character is in none of the texts.
+    /// Forgets the blocks whose character is missing from all texts.
     pub(super) fn retain<'a>(&mut self, texts: impl Iterator<Item = &'a str>) {
         let used: BTreeSet<u32> = texts.flat_map(str::chars).filter_map(|c| u32::from(c).checked_sub(FIRST)).collect();
         self.0.retain(|number, _| used.contains(number));

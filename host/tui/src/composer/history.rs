@@ -29,7 +29,7 @@ impl History {
         history
     }
 
-    /// Adds a message, unless it repeats the last one. The oldest ones give way.
+    /// Adds a message, unless it repeats the last one. The oldest messages are dropped.
     pub(super) fn add(&mut self, message: &str) {
         self.at = None;
         if message.trim().is_empty() || self.messages.back().is_some_and(|last| last == message) {

@@ -89,7 +89,7 @@ impl<'a> Layout<'a> {
         width(&self.shown(cluster)).min(self.columns)
     }
 
-    /// Returns what is drawn for a cluster.
+    /// Returns the drawn text of a cluster.
     fn shown<'b>(&'b self, cluster: &'b str) -> Cow<'b, str> {
         match cluster {
             "\t" => TAB.into(),

@@ -311,7 +311,7 @@ impl Composer {
         true
     }
 
-    /// Shows an earlier or a later message of the history, keeping what was written before.
+    /// Shows an earlier or a later message of the history, keeping the text that was written before.
     fn recall(&mut self, is_earlier: bool) -> bool {
         match self.history.step(is_earlier, self.buffer.text()) {
             None => return false,

@@ -83,7 +83,7 @@ fn block_that_was_cut_is_pasted_again_in_later_messages() {
     composer.paste(&block("C"));
     composer.yank();
     assert_eq!(composer.take(), block("C") + &block("A"));
-    // What was cleared comes back as it was, and not as thousands of rows.
+    // A cleared block comes back as it was, and not as thousands of rows.
     composer.paste(&block("D"));
     composer.discard();
     composer.yank();

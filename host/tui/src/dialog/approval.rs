@@ -54,7 +54,7 @@ impl Question {
         Self { reason, rule, ..self }
     }
 
-    /// Adds what an approval for the session is limited to, such as a host.
+    /// Adds the target that an approval for the session is limited to, such as a host.
     #[must_use]
     pub fn reaching(self, reach: Option<String>) -> Self {
         Self { reach, ..self }
@@ -145,12 +145,12 @@ impl Approval {
         self.question.id
     }
 
-    /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
+    /// Returns whether keys have not counted yet, so that they are still meant for the previous screen.
     pub(crate) fn is_new(&self) -> bool {
         self.keys.is_new()
     }
 
-    /// Returns the time at which [`Self::tick`] has something to do.
+    /// Returns the time when [`Self::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.keys.deadline()
     }
@@ -198,7 +198,7 @@ impl Approval {
         self.hint = Some(SEVERAL_KEYS);
     }
 
-    /// Applies a key after no other one has followed it.
+    /// Applies a key once it is clear that it was the last one.
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Answer> {
         let key = self.keys.tick(now)?;
         self.hint = None;
@@ -252,7 +252,7 @@ impl Approval {
         }
         self.keys.show(now);
         let foot = self.foot(theme);
-        // A low screen gives way at the head, but the arguments and the keys always have room.
+        // A low screen drops rows of the head, but the arguments and the keys always have room.
         let room = height.saturating_sub(foot.len());
         let head = self.head.len().min(room.saturating_sub(2.min(self.body.len())));
         self.page = room.saturating_sub(head).clamp(1, self.body.len().max(1));
@@ -308,7 +308,7 @@ impl Approval {
     }
 }
 
-/// Returns the meaning of a key. Enter has none, because people press it without looking.
+/// Returns the meaning of a key. Enter has no meaning, because people press it without looking.
 fn meaning(key: KeyEvent) -> Option<Key> {
     if !is_plain(key) {
         return None;
@@ -399,7 +399,7 @@ fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
     rows
 }
 
-/// Renders what a call would change in a file.
+/// Renders the change that a call would make in a file.
 fn changed(diff: &str, columns: usize, theme: &Theme, rows: &mut Vec<Row>) {
     let text = if diff.is_empty() { "content: as the file is now" } else { "content, as changes to the file:" };
     guest(rows, text, theme.dim, columns, theme);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
+/// Time without any key that makes later keys count: longer than the pause between two keys of a fast typist or of a
+/// paste.
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 /// Keys that arrive within this time of each other were pasted, not pressed.
 pub(super) const BURST: Duration = Duration::from_millis(40);

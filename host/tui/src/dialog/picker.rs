@@ -1,7 +1,7 @@
-//! A list from which the user picks one entry, with a fuzzy filter.
+//! A list where the user picks one entry, with a fuzzy filter.
 //!
-//! A list that appears by itself, such as the ways to continue with a plan, takes keys only after a quiet moment, like the
-//! question about a call: what was typed for the editor picks nothing.
+//! A list that appears by itself, such as the ways to continue with a plan, takes keys only after a quiet moment, like
+//! the question about a call: keys that were typed for the editor pick nothing.
 
 use crate::composer::Composer;
 use crate::dialog::key_guard::QUIET;
@@ -21,7 +21,7 @@ const MAX_MATCHES: usize = 500;
 pub const NESTED: &str = "└ ";
 const PREVIEW_ROWS: usize = 6;
 
-/// Returns the choices whose label or value matches what was typed, best first.
+/// Returns the choices whose label or value matches the typed text, best first.
 pub fn matching(typed: &str, choices: Vec<Choice>) -> Vec<Choice> {
     let text = |choice: &Choice| match choice.value == choice.label {
         true => choice.label.clone(),
@@ -121,7 +121,7 @@ impl Picker {
         Self { quiet_since: Some(now), ..self }
     }
 
-    /// Returns the time at which [`Self::tick`] has something to do.
+    /// Returns the time when [`Self::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.quiet_since.map(|since| since + QUIET)
     }
@@ -145,7 +145,7 @@ impl Picker {
     fn search(&mut self) {
         let query = self.query.text();
         self.matches = match self.pick {
-            // An action is looked for by its key and by what it does.
+            // An action is looked for by its key and by its effect.
             Pick::Keys => {
                 let texts: Vec<String> =
                     self.choices.iter().map(|choice| format!("{} {}", choice.label, choice.detail)).collect();
@@ -188,7 +188,7 @@ impl Picker {
         self.matches.get(self.selected).map(|at| &self.choices[*at])
     }
 
-    /// Picks the selected choice, or the model that was typed if none matches.
+    /// Picks the selected choice, or the model that was typed if no choice matches.
     fn picked(&self) -> Picked {
         let typed = Choice { value: self.query.message().trim().to_owned(), ..Choice::default() };
         let typed = Some(typed).filter(|typed| self.pick == Pick::Model && !typed.value.is_empty());
@@ -422,7 +422,7 @@ pub(crate) fn list(choices: &[&Choice], selected: usize, columns: usize, height:
     shown.iter().enumerate().map(row).collect()
 }
 
-/// Draws a label. A name that is too long, such as that of a model, lacks its middle, because others may begin like it.
+/// Draws a label. A name that is too long, such as a model's name, lacks its middle, because others may begin like it.
 fn label(text: &str, columns: usize, style: Style) -> Piece {
     if columns < 8 || text.contains(char::is_whitespace) {
         return Piece::line(text, columns, style);

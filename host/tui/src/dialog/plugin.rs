@@ -18,7 +18,7 @@ use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The answer to a dialog, or the reason there is none.
+/// The answer to a dialog, or the reason it is missing.
 pub type Reply = Result<DialogAnswer, DialogError>;
 
 /// The key of the program that is pressed with Ctrl to mute a plugin.
@@ -74,12 +74,12 @@ impl PluginDialog {
         self.id
     }
 
-    /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
+    /// Returns whether keys have not counted yet, so that they are still meant for the previous screen.
     pub(crate) fn is_new(&self) -> bool {
         self.keys.is_new()
     }
 
-    /// Returns the time at which [`Self::tick`] has something to do.
+    /// Returns the time when [`Self::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.keys.deadline()
     }
@@ -157,7 +157,7 @@ impl PluginDialog {
         self.hint = Some(SEVERAL_KEYS);
     }
 
-    /// Applies an answer after no other key has followed it.
+    /// Applies an answer once it is clear that its key was the last one.
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Reply> {
         self.keys.tick(now)
     }
@@ -198,8 +198,9 @@ impl PluginDialog {
         (rows, cursor.filter(|(row, _)| *row < height))
     }
 
-    /// Divides `height` rows among the parts. Returns the rows of the head and of the answers; the question has a page of what is
-    /// left. On a low screen, the answers give way first, then the head, and one row of each remains with the keys.
+    /// Divides `height` rows among the parts. Returns the rows of the head and of the answers; the question has a page
+    /// of the remaining rows. On a low screen, the answers shrink first, then the head, and one row of each remains
+    /// with the keys.
     fn fit(&mut self, height: usize) -> (usize, usize) {
         let answers = match &self.dialog.kind {
             DialogKind::Confirm => 0,
@@ -215,7 +216,7 @@ impl PluginDialog {
         (head, answers)
     }
 
-    /// Draws what the user answers with, and returns the place of the cursor.
+    /// Draws the controls for the user's answer, and returns the place of the cursor.
     fn answers(&mut self, rows: &mut Vec<Row>, height: usize, theme: &Theme) -> Option<(usize, usize)> {
         let columns = self.columns;
         match &self.dialog.kind {
@@ -236,7 +237,7 @@ impl PluginDialog {
         }
     }
 
-    /// Names the keys once they count, and the place among options of which only some are shown.
+    /// Names the keys once they count, and the place among options that are only partly shown.
     fn keys(&self, shown: usize) -> Cow<'static, str> {
         match &self.dialog.kind {
             _ if !self.keys.is_quiet() => "  …".into(),

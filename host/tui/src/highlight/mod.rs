@@ -1,9 +1,9 @@
 //! Highlighted code.
 //!
-//! Finding the parts of code takes milliseconds for a screen, much longer for the first block of a language, and without
-//! bound for hostile text, so no frame waits for it. A block whose parts are not known is drawn plain and becomes a
-//! [`Job`], which the application runs in a [`Highlighter`] on a thread of its own; the result is an input, after which
-//! the block is drawn again.
+//! Finding the parts of code takes milliseconds for a screen, much longer for the first block of a language, and
+//! without bound for hostile text, so no frame waits for it. A block whose parts are not known is drawn plain and
+//! becomes a [`Job`], which the application runs in a [`Highlighter`] on a separate thread; the result is an input, and
+//! then the block is drawn again.
 
 mod worker;
 
@@ -37,7 +37,7 @@ pub enum Part {
     Name,
 }
 
-/// The parts of a line: the offset at which each one ends.
+/// The parts of a line: the end offset of each one.
 pub type Line = Vec<(usize, Part)>;
 
 /// A block of code to highlight.

@@ -4,7 +4,7 @@ use crate::highlight::{Highlighted, Job, Line, MAX_LINE, Part};
 use std::time::{Duration, Instant};
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
-/// Time after which the rest of a block stays plain. The expressions of some grammars take long on some texts.
+/// Time limit for a block; the rest stays plain. The expressions of some grammars take long on some texts.
 const MAX_TIME: Duration = Duration::from_secs(1);
 
 /// Scopes of grammars and the parts that they stand for. The most specific scope comes first.

@@ -22,11 +22,11 @@ const CODE_INDENT: &str = "  ";
 /// Maximum levels of quotes and lists that are indented.
 const MAX_DEPTH: usize = 8;
 
-/// The place in which Markdown is rendered.
+/// The place for rendered Markdown.
 #[derive(Clone, Copy)]
 pub(crate) struct Paper<'a> {
     pub(crate) columns: usize,
-    /// Pieces with which each row begins.
+    /// Pieces at the beginning of each row.
     pub(crate) lead: &'a [Piece],
     pub(crate) theme: &'a Theme,
     pub(crate) highlights: &'a Highlights,
@@ -34,7 +34,7 @@ pub(crate) struct Paper<'a> {
     pub(crate) is_continued: bool,
     /// The last line may continue.
     pub(crate) is_growing: bool,
-    /// The old lines of a diff stand beside the new ones.
+    /// The old lines of a diff stand next to the new ones.
     pub(crate) has_sides: bool,
     /// The rows are read aloud: tables are lists, and marks are signs of the keyboard.
     pub(crate) is_linear: bool,
@@ -345,7 +345,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns what the rows of the current block begin with.
+    /// Returns the beginning of the current block's rows.
     fn leads(&self) -> Lead {
         let (mut first, mut rest) = (self.lead.to_vec(), self.lead.to_vec());
         let is_item = |block: &Block| matches!(block, Block::Item { .. });

@@ -60,7 +60,7 @@ pub(crate) fn code_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Returns a text without the marks of emphasis, for places that show no other Markdown.
+/// Returns a text without the marks of emphasis, for places that do not render Markdown.
 pub(crate) fn without_emphasis(text: &str) -> Cow<'_, str> {
     if !text.contains(['*', '_']) {
         return text.into();

@@ -144,7 +144,7 @@ fn widths(heading: &[Vec<Piece>], rows: &[Vec<Vec<Piece>>], count: usize, room: 
     if room < NARROWEST * count {
         return Some(widths).filter(|widths| widths.iter().sum::<usize>() <= room);
     }
-    // The widest columns give way first.
+    // The widest columns shrink first.
     while widths.iter().sum::<usize>() > room {
         let excess = widths.iter().sum::<usize>() - room;
         let widest = widths.iter().copied().max()?;

@@ -1,14 +1,14 @@
 //! Pastes of terminals that do not mark them.
 //!
-//! Keys that arrive together were not pressed one by one. If one of them ends a line and others follow it, they are a paste
-//! of several lines, of which no line is a message to send.
+//! Keys that arrive together were not pressed one by one. If one of them ends a line and others follow it, they are a
+//! paste of several lines, and no line of it is a message to send.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::time::Duration;
 
 /// Longest time between two keys of a burst. A finger is slower.
 const NEXT: Duration = Duration::from_millis(8);
-/// Time for which the end of a line in a burst waits for more. Parts of a paste arrive within it.
+/// Time that the end of a line in a burst waits for more. Parts of a paste arrive within it.
 const MORE: Duration = Duration::from_millis(25);
 /// Most keys that wait.
 const MAX_KEYS: usize = 1 << 20;
@@ -26,7 +26,7 @@ pub(super) struct Bursts {
 }
 
 impl Bursts {
-    /// Returns the time at which [`Self::expire`] is due; `None` while no key waits.
+    /// Returns the time when [`Self::expire`] is due; `None` while no key waits.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.last.filter(|_| !self.held.is_empty()).map(|last| last + MORE)
     }

@@ -66,7 +66,7 @@ impl Inputs {
         Ok(passed)
     }
 
-    /// Returns what the terminal has sent, without waiting for more.
+    /// Returns the events that the terminal has sent, without waiting for more.
     ///
     /// # Errors
     /// The terminal is lost.
@@ -74,7 +74,7 @@ impl Inputs {
         self.read_within(Duration::ZERO)
     }
 
-    /// Discards what was typed and has not been passed.
+    /// Discards the typed keys that have not been passed.
     pub fn discard(&mut self) {
         // A lost terminal has nothing to discard.
         while matches!(poll(Duration::ZERO), Ok(true)) && read().is_ok() {}

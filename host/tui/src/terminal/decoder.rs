@@ -11,17 +11,17 @@ use crate::theme::Background;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
-/// Time after which an ESC without a successor is the key Esc. A report may arrive in two parts behind its ESC.
+/// Time before an ESC without a successor counts as the key Esc. A report may arrive in two parts behind its ESC.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// Time after which the beginning of a sequence, such as `ESC [`, is a key with Alt.
+/// Time before the beginning of a sequence, such as `ESC [`, counts as a key with Alt.
 const INTRODUCED: Duration = Duration::from_millis(100);
-/// Time after which an unfinished sequence is dropped.
+/// Time before an unfinished sequence is dropped.
 const UNFINISHED: Duration = Duration::from_millis(500);
-/// Time after which a paste without an end is delivered.
+/// Time before a paste without an end is delivered.
 const PASTED: Duration = Duration::from_secs(1);
-/// Time for which bytes wait at most while nothing reads them.
+/// Maximum time that bytes wait while they are not read.
 const WAITED: Duration = Duration::from_secs(1);
-/// Time for which the rest of a sequence whose beginning was given up is recognized.
+/// Time that the rest of a sequence is recognized after its beginning was given up.
 const LATE: Duration = Duration::from_secs(2);
 /// Bytes that are kept of a control sequence. No key has more.
 const MAX_CONTROL: usize = 256;
@@ -66,7 +66,7 @@ pub(super) struct Decoder {
     /// Time of the last byte.
     last: Duration,
     pasted: Vec<u8>,
-    /// Time at which an ESC became a key because nothing followed it.
+    /// Time when an ESC became a key because nothing followed it.
     escaped: Option<Duration>,
     /// Kind of the report that was dropped unfinished, and the time of that.
     cut: Option<(TextKind, Duration)>,
@@ -103,7 +103,7 @@ impl Decoder {
         self.background.is_some()
     }
 
-    /// Returns the time at which [`Self::expire`] is due; `None` while no sequence is unfinished.
+    /// Returns the time when [`Self::expire`] is due; `None` while no sequence is unfinished.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let patience = match self.state {
             State::Ground => return None,

@@ -289,7 +289,7 @@ fn reports_in_a_paste_are_no_part_of_it() {
         let bytes = format!("\x1b[200~one\r{report}two\x1b[201~x");
         assert_eq!(decoded(bytes), [vec![paste("one\rtwo")], typed("x")].concat(), "{report:?}");
     }
-    // Text with sequences of its own stays as it is.
+    // Text that contains sequences stays as it is.
     let coloured = "\x1b[31mred\x1b[0m \x1b[?25l\x1b]8;;https://example.com\x1b \x1b[2K";
     assert_eq!(decoded(format!("\x1b[200~{coloured}\x1b[201~")), [paste(coloured)]);
 }

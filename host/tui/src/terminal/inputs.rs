@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of one read.
 const READ: usize = 4096;
-/// Reads after which events are passed although more has arrived.
+/// Number of reads before events are passed although more has arrived.
 const READS: usize = 256;
 
 /// Bytes that were typed before the terminal was raw, and that have not been read.
@@ -77,7 +77,7 @@ impl Inputs {
         self.until(Some(self.began.elapsed() + time))
     }
 
-    /// Returns what the terminal has sent, without waiting for more.
+    /// Returns the events that the terminal has sent, without waiting for more.
     ///
     /// # Errors
     /// The terminal is lost.
@@ -85,7 +85,7 @@ impl Inputs {
         self.until(Some(Duration::ZERO))
     }
 
-    /// Discards what was typed and has not been passed.
+    /// Discards the typed keys that have not been passed.
     pub fn discard(&mut self) {
         // A lost terminal has nothing to discard.
         let _ = terminal().map(|terminal| tcflush(terminal, QueueSelector::IFlush));
@@ -103,7 +103,7 @@ impl Inputs {
 
     fn until(&mut self, end: Option<Duration>) -> io::Result<Vec<Event>> {
         loop {
-            // What has arrived comes first, however much time has passed.
+            // Data that has arrived comes first, however much time has passed.
             self.wait(Some(Duration::ZERO))?;
             let size = size()?;
             self.add_size(size);
@@ -115,7 +115,7 @@ impl Inputs {
         }
     }
 
-    /// Waits for bytes, a new size, the time at which waiting keys are due, or the end. Reads what has arrived.
+    /// Waits for bytes, a new size, the due time of waiting keys, or the end. Reads the data that has arrived.
     fn wait(&mut self, end: Option<Duration>) -> io::Result<()> {
         let due = [end, self.decoder.deadline(), self.bursts.as_ref().and_then(Bursts::deadline)];
         let pause = due.into_iter().flatten().min().map(|due| due.saturating_sub(self.began.elapsed()));

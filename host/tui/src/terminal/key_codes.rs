@@ -1,4 +1,4 @@
-//! Keys and mouse events of control sequences: those of xterm, rxvt, the Linux console and kitty's protocol.
+//! Keys and mouse events of control sequences: the sequences of xterm, rxvt, the Linux console and kitty's protocol.
 
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyEventState, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -83,7 +83,7 @@ impl<'a> Csi<'a> {
         self.body.split(|byte| *byte == b';')
     }
 
-    /// Returns a parameter without what follows a colon.
+    /// Returns a parameter without the part after a colon.
     fn number(&self, at: usize) -> Option<u32> {
         parse(self.parameters().nth(at)?.split(|byte| *byte == b':').next()?)
     }
@@ -128,7 +128,7 @@ impl<'a> Csi<'a> {
         Some(event(numbered(parse(self.body)?)?, (modifiers, PRESS, PLAIN)))
     }
 
-    /// Reads `27;MODIFIERS;CHARACTER`, xterm's form for keys that have no other.
+    /// Reads `27;MODIFIERS;CHARACTER`, xterm's form for keys without a separate form.
     fn other_key(&self) -> Option<Event> {
         let c = char::from_u32(self.number(2)?)?;
         let (modifiers, kind, state) = self.manner();
@@ -208,7 +208,7 @@ fn modifiers(mask: u32) -> (KeyModifiers, KeyEventState) {
     (modifiers.collect(), state.collect())
 }
 
-/// Returns the key that types a character, also if that is one of control.
+/// Returns the key that types a character, also for control characters.
 fn character(c: char, (modifiers, kind, state): Manner) -> Option<Event> {
     let (code, modifiers) = match c {
         '\t' if modifiers.contains(KeyModifiers::SHIFT) => (KeyCode::BackTab, modifiers),
@@ -216,7 +216,7 @@ fn character(c: char, (modifiers, kind, state): Manner) -> Option<Event> {
             let key = key_of_byte(u8::try_from(c).ok()?);
             (key.code, key.modifiers | modifiers)
         }
-        // Some terminals report the letter without what Shift does to it.
+        // Some terminals report the letter without the effect of Shift.
         _ if modifiers == KeyModifiers::SHIFT => (KeyCode::Char(upper(c)), modifiers),
         _ if c.is_control() => return None,
         _ => (KeyCode::Char(c), modifiers),

@@ -102,7 +102,7 @@ pub(super) fn without_reports(pasted: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     (text, reports)
 }
 
-/// Returns the length of the rest of a report at the beginning of a text, of which only the introducer is missing. A rest that
+/// Returns the length of the rest of a report at the beginning of a text, with only the introducer missing. A rest that
 /// people could write counts only if `is_distinct` is false.
 pub(super) fn rest_length(text: &str, is_distinct: bool) -> Option<usize> {
     if let Some(length) = colour_length(text).or_else(|| version_length(text)) {

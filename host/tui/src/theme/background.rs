@@ -1,4 +1,4 @@
-//! The background of the terminal, dark or light, which the terminal tells when it is asked.
+//! The background of the terminal, dark or light, which the terminal reports on request.
 //!
 //! It answers among the keys, as soon as it can: at once, or after a round trip of SSH. Nothing waits for it.
 
@@ -8,7 +8,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 /// Asks the terminal for its background (OSC 11 of xterm). Terminals that do not know the question ignore it.
 pub const ASK_FOR_BACKGROUND: &str = "\x1b]11;?\x07";
 
-/// The beginning of the answer; what follows are the shares of red, green and blue in hexadecimal digits, and for some
+/// The beginning of the answer; after it come the shares of red, green and blue in hexadecimal digits, and for some
 /// terminals one of opacity.
 const ANSWER: &str = "11;rgb";
 /// Characters of an answer.
@@ -76,14 +76,15 @@ pub(crate) struct Answers {
 
 #[cfg(any(not(unix), test))]
 impl Answers {
-    /// Returns whether events are held that may be the beginning of an answer. If no more come soon, they are none.
+    /// Returns whether events are held that may be the beginning of an answer. If no more come soon, they are not an
+    /// answer.
     #[cfg(not(unix))]
     pub(crate) fn is_waiting(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Takes an event, and appends to `passed` what turns out to be no answer. Returns the background of an answer that is
-    /// complete.
+    /// Takes an event, and appends to `passed` the events that turn out not to be an answer. Returns the background of
+    /// an answer that is complete.
     pub(crate) fn take(&mut self, event: Event, passed: &mut impl Extend<Event>) -> Option<Background> {
         let key = event.as_key_press_event();
         if self.held.is_empty() {
@@ -119,7 +120,7 @@ impl Answers {
         None
     }
 
-    /// Appends to `passed` what is held, because it is no answer.
+    /// Appends the held events to `passed`, because they are not an answer.
     pub(crate) fn give_up(&mut self, passed: &mut impl Extend<Event>) {
         self.text.clear();
         passed.extend(self.held.drain(..));
@@ -237,7 +238,7 @@ mod tests {
             let (_, passed) = taken(events.clone());
             let mut rest = events.iter();
             prop_assert!(passed.iter().all(|event| rest.any(|sent| sent == event)));
-            // Only answers are missing, each of which has a beginning, a text and an end.
+            // Only answers are missing; each has a beginning, a text and an end.
             let missing = events.len() - passed.len();
             prop_assert!(missing == 0 || missing > ANSWER.len() + 1);
         }

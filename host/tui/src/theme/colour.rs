@@ -1,11 +1,11 @@
-//! Colours: their names, and what remains of them on terminals with few.
+//! Colours: their names, and their replacements on terminals with few.
 
 use ratatui_core::style::{Color, Modifier, Style};
 
 /// The colours that a terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// The sixteen of its own theme.
+    /// The sixteen of the terminal's theme.
     Sixteen,
     /// The 256 of xterm.
     Indexed,

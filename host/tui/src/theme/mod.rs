@@ -1,7 +1,7 @@
 //! Styles by role.
 //!
-//! By default they suit the background of the terminal. Of one that does not tell it, the sixteen colours are used, which fit
-//! the terminal's own theme.
+//! By default they suit the background of the terminal. If the terminal does not report it, the sixteen colours are
+//! used, which fit the terminal's own theme.
 
 mod background;
 mod colour;
@@ -70,7 +70,7 @@ roles! {
     name;
     /// Links.
     link;
-    /// Marks of what is at work.
+    /// Marks of active work.
     accent;
     /// Marks of success.
     good;
@@ -170,7 +170,7 @@ impl Theme {
         }
     }
 
-    /// Returns the theme without colours, for `NO_COLOR` and terminals that have none.
+    /// Returns the theme without colours, for `NO_COLOR` and terminals that have no colours.
     pub fn plain() -> Self {
         let (none, bold) = (Style::new(), Style::new().add_modifier(Modifier::BOLD));
         Self {

@@ -29,7 +29,7 @@ pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<
     rows
 }
 
-/// Splits a line into its number, with what stands around it, and its code.
+/// Splits a line into its number, with the text around it, and its code.
 fn numbered(line: &str) -> (&str, &str) {
     let number = line.find('\t').filter(|at| {
         let number = line[..*at].trim_start();

@@ -18,7 +18,7 @@ impl Transcript {
 
     /// Returns the answers of the model, the last one first.
     fn answers(&self) -> impl Iterator<Item = String> {
-        // What came while the model wrote, such as a note, stands between parts of one message.
+        // An item that came while the model wrote, such as a note, stands between parts of one message.
         let is_written = |entry: &&Entry| matches!(entry.item, Item::Text(_) | Item::Thinking(_));
         let mut parts = self.entries.iter().rev().filter(is_written).peekable();
         std::iter::from_fn(move || {

@@ -30,7 +30,7 @@ pub(crate) struct Runs {
 #[derive(Debug, Default)]
 struct Group {
     run_ids: Vec<Arc<str>>,
-    /// The item before which the prompt goes, while the branches have not begun to answer it.
+    /// The item that the prompt goes before, while the branches have not begun to answer it.
     prompt_before: Option<usize>,
 }
 
@@ -230,7 +230,7 @@ impl Transcript {
         more.into_iter().for_each(|item| self.push(item));
     }
 
-    /// Removes what was written of a message that will be requested again.
+    /// Removes the written part of a message that will be requested again.
     fn discard_partial(&mut self) {
         let Some(from) = self.writing.take() else { return };
         for at in (from..self.len()).rev() {
@@ -275,7 +275,7 @@ impl Transcript {
         }
     }
 
-    /// Replaces what was written of a message by the complete message.
+    /// Replaces the written part of a message by the complete message.
     fn complete(&mut self, content: &[Content]) {
         let mut items = Vec::new();
         for part in content {
@@ -340,7 +340,7 @@ impl Transcript {
         {
             self.shortened += 1;
             let Item::Call(call) = &mut entry.item else { continue };
-            // What still grows is the newest.
+            // A call that still grows is the newest.
             if call.is_over() {
                 self.results -= call.shorten();
                 entry.rows = None;
@@ -410,7 +410,7 @@ impl Transcript {
         at
     }
 
-    /// Adds an item before others, none of which the inline form has given away.
+    /// Adds an item before others, which the inline form still keeps.
     fn insert(&mut self, at: usize, item: Item) {
         let places = self.cached.iter_mut().chain(self.calls.values_mut()).chain(self.runs.places());
         let places = places.chain(&mut self.selected).chain(&mut self.writing);
@@ -443,7 +443,7 @@ impl SubAgent {
                 }
                 _ => {}
             },
-            // A run that a hook denied has no other name.
+            // A run that a hook denied has no name besides this.
             EventKind::InputRejected { .. } if self.name.is_empty() => self.name = "refused".to_owned(),
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let turns = count(u64::from(*turns), "turn");

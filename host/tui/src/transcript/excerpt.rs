@@ -16,14 +16,14 @@ pub struct Excerpt<'a> {
     pub first: Vec<&'a str>,
     /// The number of lines behind them that are not shown.
     pub hidden: usize,
-    /// Lines from among those that say what to do.
+    /// Hidden lines that say how to continue.
     pub hints: Vec<&'a str>,
     /// The last lines.
     pub last: Vec<&'a str>,
 }
 
 impl<'a> Excerpt<'a> {
-    /// Returns the parts of a failure that say most: programs report what failed at the end, with a hint how to fix it.
+    /// Returns the parts of a failure that say most: programs report the failure at the end, with a hint how to fix it.
     pub fn of_failure(text: &'a str) -> Self {
         Self::new(text, FIRST, LAST)
     }
@@ -59,7 +59,7 @@ pub(crate) fn ending(details: Option<&Value>) -> Option<String> {
     }
 }
 
-/// Returns whether a result is that of a program.
+/// Returns whether a result comes from a program.
 pub(crate) fn is_of_program(details: Option<&Value>) -> bool {
     details.is_some_and(|details| details.get("exit_code").is_some())
 }

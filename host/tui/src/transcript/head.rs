@@ -31,7 +31,7 @@ impl Head {
         Self { text, path }
     }
 
-    /// Returns the beginning of a long line, for what is kept in numbers.
+    /// Returns the beginning of a long line, for items that are kept in large numbers.
     pub(super) fn bounded(mut self) -> Self {
         let kept = self.text.floor_char_boundary(self.path.clamp(MAX_KEPT, MAX_PATH));
         if kept < self.text.len() {
@@ -47,8 +47,8 @@ impl Head {
         &self.text
     }
 
-    /// Returns the line in at most `columns`. The path gives way to what follows it, if half of them suffice for
-    /// that.
+    /// Returns the line in at most `columns`. The path is shortened for the text after it, if half of the columns
+    /// suffice for that text.
     pub(super) fn line(&self, columns: usize, style: Style) -> Piece {
         let (path, rest) = self.text.split_at(self.path);
         let behind = match width(Piece::line(rest, columns, style).text()) {

@@ -65,7 +65,7 @@ pub(crate) struct Call {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     pub(crate) state: CallState,
-    /// Time at which the call started, and its duration once it ended.
+    /// Time when the call started, and its duration once it ended.
     pub(crate) started: Option<Duration>,
     pub(crate) took: Option<Duration>,
     /// The last line of progress.
@@ -81,7 +81,7 @@ pub(crate) struct Call {
     pub(crate) is_own: bool,
     /// The tool ran a program.
     pub(crate) is_program: bool,
-    /// The way in which the program failed, such as `exit 1`.
+    /// The kind of the program's failure, such as `exit 1`.
     pub(crate) ending: Option<String>,
 }
 
@@ -130,7 +130,7 @@ impl Call {
         matches!(self.state, CallState::Done | CallState::Failed)
     }
 
-    /// Returns whether the result is a diff, which says what was to be changed.
+    /// Returns whether the result is a diff, which shows the intended change.
     pub(crate) fn has_diff(&self) -> bool {
         self.state == CallState::Done && is_diff(&self.output)
     }
@@ -170,7 +170,7 @@ pub(crate) struct SubAgent {
     pub(crate) end: Option<String>,
     /// It ended because its model had finished.
     pub(crate) is_done: bool,
-    /// It is one of several runs on the prompt above it.
+    /// True for one of several runs on the prompt above it.
     pub(crate) is_branch: bool,
     /// The conversation continues with its answer.
     pub(crate) is_kept: bool,

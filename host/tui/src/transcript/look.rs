@@ -14,11 +14,11 @@ pub(crate) struct Look {
     pub(crate) has_thinking: bool,
     /// Shows all results and sub-agents completely.
     pub(crate) is_unfolded: bool,
-    /// Shows what each call used.
+    /// Shows the resource use of each call.
     pub(crate) has_ledgers: bool,
-    /// Shows also what its plugin may use.
+    /// Also shows the grants of its plugin.
     pub(crate) has_grants: bool,
-    /// Shows the old lines of a diff beside the new ones.
+    /// Shows the old lines of a diff next to the new ones.
     pub(crate) has_sides: bool,
     pub(crate) highlights: Highlights,
 }

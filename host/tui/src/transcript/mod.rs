@@ -1,7 +1,7 @@
 //! The model of the conversation: items, each with its rows in a cache, and the position of the screen in them.
 //!
-//! Only what the screen shows is rendered, and only so many items keep their rows, so that neither the time for a frame
-//! nor the memory for rows depends on the length of the conversation.
+//! Only the visible part is rendered, and only so many items keep their rows, so that neither the time for a frame nor
+//! the memory for rows depends on the length of the conversation.
 
 mod code;
 mod copy;
@@ -77,7 +77,7 @@ pub(crate) struct Transcript {
     /// The item that keys apply to.
     selected: Option<usize>,
     settled: Settled,
-    /// Bytes of all results, and the items before which all are short.
+    /// Bytes of all results, and the index of the first item that may be long.
     results: usize,
     shortened: usize,
     /// Item and row of the match that the search shows.

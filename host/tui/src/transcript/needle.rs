@@ -63,7 +63,7 @@ impl Needle {
         if is_in {
             return Some(Form::Unfolded);
         }
-        // The drawing of a result gives way to the result.
+        // The result replaces its drawing.
         call.drawn_result.as_ref().filter(|drawing| self.is_in_drawing(drawing)).map(|_| Form::Folded)
     }
 

@@ -73,7 +73,7 @@ impl Transcript {
         self.region = None;
     }
 
-    /// Returns the text of the region; `None` if there is none, or the mouse has not moved since its beginning.
+    /// Returns the text of the region; `None` if there is no region, or the mouse has not moved since its beginning.
     pub(crate) fn marked(&mut self, now: Duration) -> Option<String> {
         let region = self.region?;
         let (first, last) = region.ends()?;

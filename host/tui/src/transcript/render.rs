@@ -35,13 +35,13 @@ const USER_ROWS: usize = 12;
 const THINKING_ROWS: usize = 3;
 /// Characters of a result that are rendered when it is unfolded.
 const MAX_OUTPUT: usize = 400_000;
-/// Time after which a running call shows how long it has been running.
+/// Time before a running call shows how long it has been running.
 const SHOW_TIME: Duration = Duration::from_secs(1);
-/// Frames of the mark of whatever is running, and the duration of each.
+/// Frames of the mark of running work, and the duration of each.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
 
-/// Returns the mark of whatever is running.
+/// Returns the mark of running work.
 pub(crate) fn spinner(now: Duration) -> &'static str {
     SPINNER[(now.as_millis() / FRAME.as_millis()) as usize % SPINNER.len()]
 }
@@ -114,7 +114,7 @@ pub(super) fn is_long(text: &str) -> bool {
     text.len() > LONG_MESSAGE || text.lines().nth(LONG_LINES).is_some()
 }
 
-/// Renders what a program wrote: a line for it, and its text below if it is unfolded.
+/// Renders the output of a program: a line for it, and its text below if it is unfolded.
 fn folded_rows(folded: &Folded, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let dim = look.theme.dim;
     let lead = Lead::new(vec![Piece::new("· ", dim)], vec![Piece::new("  ", dim)]);
@@ -188,7 +188,7 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     rows
 }
 
-/// Appends what a call used, if it is to be shown.
+/// Appends the resources that a call used, if it should be shown.
 fn ledger_rows(ledger: &Ledger, lead: &Lead, look: &Look, rows: &mut Vec<Row>) {
     let grants = look.has_grants.then(|| ledger.grants());
     for text in std::iter::once(ledger.to_string()).chain(grants).filter(|_| look.has_ledgers) {
@@ -196,7 +196,7 @@ fn ledger_rows(ledger: &Ledger, lead: &Lead, look: &Look, rows: &mut Vec<Row>) {
     }
 }
 
-/// Returns what is behind the arguments of a call: its duration while it runs, and the size of a hidden result.
+/// Returns the text behind the arguments of a call: its duration while it runs, and the size of a hidden result.
 fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
     match call.state {
         CallState::Waiting => String::new(),
@@ -237,7 +237,7 @@ fn size(call: &Call) -> Option<String> {
     }
 }
 
-/// Returns the result of a call as it is shown while it is folded, without what its head says.
+/// Returns the result of a call as it is shown while it is folded, without the content of its head.
 fn folded(call: &Call) -> Cow<'_, str> {
     let output = call.output.trim_end();
     if call.ending.is_some() { without_ending(output).into() } else { output.into() }
@@ -317,7 +317,7 @@ fn failure(output: &str, lead: &Lead, look: &Look) -> Vec<Row> {
 
 /// Renders a line of a program's output in at most so many rows, with a mark where it is cut off.
 fn line_rows(line: &str, most: usize, lead: &Lead, look: &Look) -> Vec<Row> {
-    // No more fits, whatever the characters are.
+    // No more fits, regardless of the characters.
     let fitting = &line[..line.floor_char_boundary(look.columns.saturating_mul(most).saturating_mul(16))];
     let mut rows = coloured(fitting, lead, look);
     if rows.len() > most {
@@ -389,7 +389,7 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
     rows
 }
 
-/// Appends the row of a sub-agent's call, and below it parts of a failure and what it used.
+/// Appends the row of a sub-agent's call, and below it parts of a failure and the resources it used.
 fn agent_call_rows(call: &AgentCall, indent: &str, look: &Look, rows: &mut Vec<Row>) {
     let theme = &look.theme;
     let (mark, style) = match call.state {

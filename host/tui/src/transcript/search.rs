@@ -15,7 +15,7 @@ impl Transcript {
         self.found = None;
     }
 
-    /// Shows the next row above or below with these words, in any case. What is folded around it is unfolded.
+    /// Shows the next row above or below with these words, in any case. Folded blocks around it are unfolded.
     pub(crate) fn find(&mut self, query: &str, is_down: bool, now: Duration) -> bool {
         if query.is_empty() {
             return false;
@@ -68,7 +68,7 @@ impl Transcript {
     }
 }
 
-/// Returns the rows in which a text begins that is in small letters. It may continue in the rows below.
+/// Returns the rows where a text in small letters begins. It may continue in the rows below.
 fn begins(rows: &[Row], text: &str) -> Vec<usize> {
     let (mut whole, mut starts) = (String::new(), Vec::new());
     for row in rows {

@@ -14,7 +14,7 @@ const FENCE_LINES: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     text: String,
-    /// The line that opened the code block in which the segment begins.
+    /// The line that opened the code block where the segment begins.
     fence: Option<String>,
     scan: Scan,
 }
@@ -64,7 +64,8 @@ impl Segment {
         &self.text
     }
 
-    /// Returns the offset of the next item of a list of the top level that begins behind this one, at which another part begins.
+    /// Returns the offset of the next item of a list of the top level that begins behind this one, where another part
+    /// begins.
     pub(crate) fn next_item(&self, from: usize) -> Option<usize> {
         let (mut at, mut fence) = (from, self.fence.as_deref());
         let (mut is_in_list, mut is_after_blank) = (false, true);
@@ -101,8 +102,8 @@ impl Segment {
         }
     }
 
-    /// Scans further lines, of the last one its beginning. Returns the offset at which the segment ends, and the code block that
-    /// is open there.
+    /// Scans further lines, of the last one its beginning. Returns the end offset of the segment, and the code block
+    /// that is open there.
     fn end(&mut self) -> Option<(usize, Option<String>)> {
         loop {
             let (start, rest) = (self.scan.at, &self.text[self.scan.at..]);
@@ -139,7 +140,7 @@ pub(crate) fn segments(text: &str) -> Vec<Segment> {
     std::iter::once(first).chain(more).collect()
 }
 
-/// Returns whether a line begins a block of its own rather than an item, a quote or a part of a list.
+/// Returns whether a line begins a separate block rather than an item, a quote or a part of a list.
 fn begins_block(line: &str) -> bool {
     let first = line.chars().next();
     first.is_some_and(|c| !c.is_whitespace() && !c.is_ascii_digit() && !matches!(c, '-' | '*' | '+' | '>' | '|'))

@@ -8,7 +8,7 @@ use pinion_protocol::text::count;
 use std::time::Duration;
 
 impl App {
-    /// Runs a command of the UI. Returns `false` if the text is none.
+    /// Runs a command of the UI. Returns `false` if the text is not such a command.
     pub(super) fn own_command(&mut self, text: &str, now: Duration) -> bool {
         if matches!(text.trim(), "exit" | "quit") {
             self.quit(now);

@@ -12,7 +12,7 @@ const MAX_ENTRIES: usize = 100;
 /// Completions of the word at the cursor.
 #[derive(Debug)]
 pub(crate) struct Popup {
-    /// Offset at which the completed text begins.
+    /// Offset where the completed text begins.
     start: usize,
     pub(crate) choices: Vec<Choice>,
     pub(crate) selected: usize,
@@ -33,14 +33,14 @@ pub(super) struct Search {
     last: (u64, usize),
     /// Number of the last request.
     id: u64,
-    /// Offset at which the argument of that request begins.
+    /// Offset where the argument of that request begins.
     start: usize,
     is_closed: bool,
     has_files: bool,
     narrowed: Option<Narrowed>,
 }
 
-/// The files that match what was typed, among which those are that match when more is typed.
+/// The files that match the typed text. If more is typed, the matches are among them.
 #[derive(Debug)]
 struct Narrowed {
     files: Arc<Vec<String>>,
@@ -100,7 +100,7 @@ impl App {
         self.requests.push(Request::Complete { id: self.completion.id, command, argument });
     }
 
-    /// Returns the form of the arguments of the command in the editor, while there are none.
+    /// Returns the form of the arguments of the command in the editor, while it has no arguments.
     pub(crate) fn argument_hint(&self) -> Option<&str> {
         let name = self.composer.text().strip_prefix('/')?.strip_suffix(' ')?;
         let command = self.commands.iter().find(|command| command.name == name)?;
@@ -157,7 +157,7 @@ impl App {
         true
     }
 
-    /// Inserts the selected completion. Returns `false` if there is none.
+    /// Inserts the selected completion. Returns `false` without one.
     pub(super) fn accept(&mut self) -> bool {
         let Some(popup) = self.popup.take() else { return false };
         let Some(choice) = popup.choices.get(popup.selected) else { return false };
@@ -187,8 +187,8 @@ impl App {
     }
 }
 
-/// Returns the offset of an `@` that begins the last word, with what was typed of the name behind it: `@name`, or `@"name`, which
-/// may have blanks.
+/// Returns the offset of an `@` that begins the last word, with the typed part of the name behind it: `@name`, or
+/// `@"name`, which may have blanks.
 fn file_word(before: &str) -> Option<(usize, &str)> {
     let begins_word = |at: &usize| before[..*at].chars().next_back().is_none_or(char::is_whitespace);
     if let Some(at) = before.rfind("@\"").filter(begins_word)

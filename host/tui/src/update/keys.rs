@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    /// Keeps what was typed for the editor when a question appeared above it; nothing of that answers, or is sent.
+    /// Keeps the typed keys for the editor when a question appeared above it; nothing of that answers, or is sent.
     fn type_ahead(&mut self, key: KeyEvent, action: Option<Action>) {
         let question = self.approval.as_ref().map(Approval::is_new).or(self.dialog.as_ref().map(PluginDialog::is_new));
         let is_new = match (question, &self.picker) {
@@ -199,7 +199,7 @@ impl App {
         self.transcript.toggle();
     }
 
-    /// Changes the way the conversation is shown; what the terminal's scrollback has got stays as it is there.
+    /// Changes the way the conversation is shown; rows in the terminal's scrollback stay as they are.
     fn change_look(&mut self, change: impl FnOnce(&mut Look)) {
         self.transcript.set_look(change);
         self.is_viewing = self.settings.is_inline;

@@ -1,4 +1,4 @@
-//! Lists from which the user picks, and the effects of a choice.
+//! Lists for the user to pick from, and the effects of a choice.
 
 use crate::dialog::picker::{Choice, Pick, Picked, Picker};
 use crate::input::Request;
@@ -13,7 +13,8 @@ const ACTION: &str = "action:";
 const BUSY: &str = "wait for the agent, or interrupt it";
 
 impl App {
-    /// Opens a list, or shows another scope of the one on the screen. A directory without sessions is no reason to list none.
+    /// Opens a list, or shows another scope of the one on the screen. A directory without sessions is not a reason to
+    /// list no sessions.
     pub(super) fn offer(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
         let other_scope = self.picker.as_mut().filter(|picker| picker.pick.is_sessions() && pick.is_sessions());
         if let Some(picker) = other_scope {
@@ -59,7 +60,7 @@ impl App {
         self.offer(Pick::History, choices, now);
     }
 
-    /// Lists commands, and what keys do.
+    /// Lists commands, and the effects of keys.
     pub(super) fn palette(&mut self, now: Duration) {
         let commands = self.commands.iter().map(|command| Choice {
             value: command.name.clone(),
@@ -75,7 +76,7 @@ impl App {
         self.offer(Pick::Palette, choices, now);
     }
 
-    /// Lists keys with what they do, which a choice does.
+    /// Lists keys with their effects; a choice causes the effect.
     pub(super) fn list_keys(&mut self, now: Duration) {
         let choices = self.settings.keys.actions().map(|(name, description, keys)| Choice {
             value: format!("{ACTION}{name}"),
@@ -111,7 +112,7 @@ impl App {
             Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
             Some(Pick::Palette | Pick::Keys) => match choice.value.strip_prefix(ACTION).map(KeyMap::action_of) {
                 Some(action) => action.into_iter().for_each(|action| self.act(action, now)),
-                // What was written is an argument now, and not lost.
+                // The written text becomes an argument now, and is not lost.
                 None => self.composer.insert_first(&format!("/{} ", choice.value)),
             },
             Some(Pick::History) => self.composer.set(&choice.value),

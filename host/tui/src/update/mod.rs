@@ -1,7 +1,7 @@
 //! The state of the UI: inputs in, requests out.
 //!
-//! Nothing here reads a clock, a file or a terminal: the time comes with each input, and whatever has to be done is a
-//! [`Request`]. Tests therefore feed inputs and compare screens.
+//! Nothing here reads a clock, a file or a terminal: the time comes with each input, and every action is a [`Request`].
+//! Tests therefore feed inputs and compare screens.
 
 mod commands;
 mod completion;
@@ -36,9 +36,9 @@ use pinion_protocol::{Event, EventKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for which a hint stays.
+/// Time that a hint stays.
 const HINT: Duration = Duration::from_secs(4);
-/// Maximum time for which a draft is not kept.
+/// Maximum time before a draft is kept.
 const DRAFT: Duration = Duration::from_secs(1);
 /// Work that took at least this long is worth a line, and by default a notification.
 const LONG_WORK: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ pub struct Settings {
     pub keys: KeyMap,
     /// Shows resources that calls used.
     pub has_ledgers: bool,
-    /// Shows what plugins may use beside what their calls used.
+    /// Shows the grants of plugins next to the resources that their calls used.
     pub has_grants: bool,
     /// Shows the model's reasoning completely.
     pub has_thinking: bool,
@@ -103,7 +103,7 @@ pub struct App {
     pub(crate) composer: Composer,
     pub(crate) status: Status,
     pub(crate) approval: Option<Approval>,
-    /// The dialog of a plugin; never beside an approval.
+    /// The dialog of a plugin; never together with an approval.
     pub(crate) dialog: Option<PluginDialog>,
     pub(crate) picker: Option<Picker>,
     pub(crate) popup: Option<Popup>,
@@ -111,7 +111,7 @@ pub struct App {
     pub(crate) search: Option<Composer>,
     /// Messages and commands that wait for the end of the work in progress, and messages that the agent has not read yet.
     pub(crate) queue: Queue,
-    /// A remark below the editor, and the time at which it disappears.
+    /// A remark below the editor, and the time when it disappears.
     pub(crate) hint: Option<(String, Duration)>,
     /// Rows of the transcript on the screen.
     pub(crate) height: usize,
@@ -128,7 +128,7 @@ pub struct App {
     /// There are more files than these.
     is_cut: bool,
     completion: completion::Search,
-    /// The versions of the message and the queue that were kept last, and the time at which to keep the present ones.
+    /// The versions of the message and the queue that were kept last, and the time to keep the present ones.
     draft: ((u64, u64), Option<Duration>),
     /// The mode that plan mode replaced in the middle of a run, until that has ended.
     mode_before: Option<String>,
@@ -186,7 +186,7 @@ impl App {
         }
     }
 
-    /// Applies an input and returns what has to be done. `now` is the time since any fixed moment and never decreases.
+    /// Applies an input and returns the actions to take. `now` is the time since any fixed moment and never decreases.
     pub fn handle(&mut self, input: Input, now: Duration) -> Vec<Request> {
         match input {
             Input::Terminal(event) => self.terminal(&event, now),
@@ -266,7 +266,7 @@ impl App {
         std::mem::take(&mut self.requests)
     }
 
-    /// Returns the time at which [`Input::Tick`] is due; `None` while nothing changes by itself.
+    /// Returns the time when [`Input::Tick`] is due; `None` while nothing changes by itself.
     pub fn deadline(&self, now: Duration) -> Option<Duration> {
         let frame = match (self.status.is_busy(), self.settings.has_reduced_motion) {
             (true, false) => Some(now + FRAME),
@@ -396,7 +396,8 @@ impl App {
         self.transcript.unlit()
     }
 
-    /// Returns whether [`App::draw`] has to show the whole conversation on a screen of its own, although the form is inline.
+    /// Returns whether [`App::draw`] has to show the whole conversation on a separate screen, although the form is
+    /// inline.
     pub fn is_viewing(&self) -> bool {
         self.is_viewing
     }
@@ -425,8 +426,8 @@ fn attached(path: &str) -> String {
     }
 }
 
-/// Returns the name by which a message attaches a picture, if a pasted text is the path of one, as terminals paste files
-/// that are dropped on them.
+/// Returns the name that a message uses to attach a picture, if a pasted text is the path of one, as terminals paste
+/// files that are dropped on them.
 fn picture(text: &str) -> Option<String> {
     let path = text.trim();
     let path = path.strip_prefix("file://").unwrap_or(path);

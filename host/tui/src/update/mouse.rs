@@ -1,7 +1,7 @@
 //! The effects of the mouse, where the user wants one: the wheel scrolls or moves in a list, a click folds or unfolds, and
 //! a drag marks text, which is copied.
 //!
-//! No click answers a question, because it may be meant for what was there before.
+//! No click answers a question, because it may be meant for the previous screen.
 
 use crate::input::Request;
 use crate::keys::Action;
@@ -85,7 +85,7 @@ impl App {
         at.into_iter().for_each(|(place, column)| self.transcript.mark_to(place, column));
     }
 
-    /// Copies what was marked. Without any, folds or unfolds the item in the row.
+    /// Copies the marked text. Without a mark, folds or unfolds the item in the row.
     fn release(&mut self, row: usize, now: Duration) {
         match self.transcript.marked(now) {
             Some(text) if text.trim().is_empty() => self.transcript.unmark(),

@@ -16,7 +16,7 @@ impl App {
         }
     }
 
-    /// Says what work took that ended, if it was long.
+    /// Reports the turns, tokens and time of work that has ended, if it was long.
     pub(super) fn account(&mut self, took: Option<Duration>) {
         let account = self.status.account.take();
         if let (Some(took), Some((turns, tokens))) = (took.filter(|took| *took >= LONG_WORK), account) {

@@ -14,11 +14,11 @@ const EXECUTE: &str = "execute";
 const EDIT: &str = "edit";
 const REVISE: &str = "revise";
 pub(super) const KEEP: &str = "keep";
-/// The mode in which messages ask for a plan.
+/// The mode that makes messages ask for a plan.
 const PLAN: &str = "plan";
 /// The mode that only those reach who have chosen it before.
 const ALL: &str = "all";
-/// The modes that a key reaches one after another, with what they mean.
+/// The modes that a key reaches one after another, with their meanings.
 const MODES: [(&str, &str); 5] = [
     ("ask", "every call is asked about"),
     ("smart", "calls that leave the sandbox are asked about"),
@@ -61,10 +61,10 @@ impl App {
         }
     }
 
-    /// Takes over what is true of the conversation.
+    /// Takes over the current facts of the conversation.
     pub(super) fn take_facts(&mut self, facts: Facts) {
         self.has_mode_all |= facts.approval == ALL;
-        // Each model has a cache of its own.
+        // Each model has a separate cache.
         self.status.cached_at.take_if(|_| facts.model != self.status.facts.model);
         self.status.facts = facts;
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Characters of a text in the list.
 const LABEL: usize = 300;
-/// The hint for a command that is to be sent at once.
+/// The hint for a command to send at once.
 const WAITS: &str = "commands wait for the end of the work";
 
 /// Messages and commands that wait, each with a number that it keeps.
@@ -25,7 +25,7 @@ pub(crate) struct Queue {
     next: u64,
     /// Messages for the work in progress, in order, until the agent has read or returned them.
     sent: Vec<String>,
-    /// The user does not want them to wait for what is in progress.
+    /// The user does not want them to wait for the work in progress.
     is_urgent: bool,
     /// The user wants them back in the editor.
     is_recalled: bool,
@@ -64,7 +64,7 @@ impl Queue {
         &self.sent
     }
 
-    /// Returns whether those messages do not wait for what is in progress.
+    /// Returns whether those messages do not wait for the work in progress.
     pub(crate) fn is_urgent(&self) -> bool {
         self.is_urgent
     }
@@ -109,7 +109,7 @@ impl Queue {
         self.take(number).map(|text| self.send(text))
     }
 
-    /// Follows the run in progress, which reads what was sent to it.
+    /// Follows the run in progress, which reads the messages sent to it.
     pub(super) fn event(&mut self, kind: &EventKind) {
         match kind {
             EventKind::AgentStart { .. } => self.is_answering = false,
@@ -126,7 +126,7 @@ impl Queue {
     /// Forgets the message that the run has read: the one with this text or, because secrets are removed from texts, the first
     /// one. Before the model answers, another text is the prompt of the run.
     fn read(&mut self, message: &UserMessage) {
-        // Further texts are those of plugins.
+        // Further texts come from plugins.
         let text = message.content.iter().find_map(Content::as_text);
         let found = self.sent.iter().position(|sent| Some(sent.as_str()) == text);
         if let Some(at) = found.or_else(|| (self.is_answering && !self.sent.is_empty()).then_some(0)) {
@@ -158,8 +158,9 @@ impl Queue {
 }
 
 impl App {
-    /// Submits a message or a command. While something works, a message goes to the agent, which reads it after the calls in
-    /// progress; a command waits for the end of the work, and so does what follows it, and a message that asks for a plan.
+    /// Submits a message or a command. While something works, a message goes to the agent, which reads it after the
+    /// calls in progress; a command waits for the end of the work, and so do later texts, and a message that asks for a
+    /// plan.
     pub(super) fn submit(&mut self, text: String, now: Duration) {
         if self.status.is_busy() {
             return match is_message(&text) && !self.queue.has_command() && !self.planning.is_on {
@@ -218,12 +219,12 @@ impl App {
         self.hint(self.settings.keys.says(Action::Up, "", "brings the message back"), now);
     }
 
-    /// Returns whether messages wait for what is in progress, which the user can interrupt for them.
+    /// Returns whether messages wait for the work in progress, which the user can interrupt for them.
     fn can_urge(&self) -> bool {
         self.status.is_busy() && !self.queue.sent.is_empty() && !self.queue.is_urgent
     }
 
-    /// Says what the key that interrupts does.
+    /// Describes the effect of the key that interrupts.
     pub(crate) fn interrupts(&self) -> String {
         match self.can_urge() {
             true => format!("interrupts {} and sends", self.status.in_progress()),
@@ -231,18 +232,20 @@ impl App {
         }
     }
 
-    /// Interrupts what is in progress, so that the agent reads the messages that wait for it. Returns false if none does.
+    /// Interrupts the work in progress, so that the agent reads the messages that wait for it. Returns false if no
+    /// message does.
     pub(super) fn urge(&mut self) -> bool {
         let can_urge = self.can_urge();
         if can_urge {
             self.queue.is_urgent = true;
-            // A reply is no call, which a message could interrupt: the messages begin another run.
+            // A reply is not a call, which a message could interrupt: the messages begin another run.
             self.requests.push(if self.status.has_calls() { Request::InterruptCalls } else { Request::Interrupt });
         }
         can_urge
     }
 
-    /// Puts the only queued text back into the editor, or lists several. If none waits, takes back what the agent has not read.
+    /// Puts the only queued text back into the editor, or lists several. If no text waits, takes back the messages that
+    /// the agent has not read.
     pub(super) fn unqueue(&mut self, now: Duration) {
         match self.queue.waiting.back() {
             Some((number, _)) if self.queue.len() == 1 => self.edit_queued(*number),
@@ -254,7 +257,7 @@ impl App {
         }
     }
 
-    /// Lists what waits.
+    /// Lists the waiting texts.
     pub(super) fn list_queue(&mut self, now: Duration) {
         match self.queue.is_empty() {
             true => self.hint("nothing waits", now),
@@ -278,7 +281,7 @@ impl App {
         drop(self.picker.take_if(is_list));
     }
 
-    /// Puts a queued text into the editor. What was written there can be brought back if it does not fit with it.
+    /// Puts a queued text into the editor. The text written there can be brought back if both do not fit.
     pub(super) fn edit_queued(&mut self, number: u64) {
         let Some(text) = self.queue.take(number) else { return };
         match is_message(&text) {
@@ -320,7 +323,7 @@ impl App {
         }
     }
 
-    /// Interrupts the work. Queued messages return to the editor, so that none is sent unseen.
+    /// Interrupts the work. Queued messages return to the editor, so that no message is sent unseen.
     pub(super) fn stop(&mut self) {
         self.requests.push(Request::Interrupt);
         self.queue.is_recalled = true;

@@ -83,7 +83,7 @@ impl Vi {
         }
     }
 
-    /// Returns what an operator takes.
+    /// Returns the text that an operator applies to.
     fn span(&mut self, operator: char, command: Command, composer: &Composer) -> Option<Span> {
         let command = self.resolved(command, composer)?;
         let text = Text::new(composer.text());

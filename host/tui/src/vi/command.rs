@@ -1,4 +1,4 @@
-//! The grammar of vi's commands: a count, an operator with a count of its own, and a key.
+//! The grammar of vi's commands: a count, an operator with a separate count, and a key.
 
 use crate::vi::text::Key;
 

@@ -1,4 +1,4 @@
-//! Text objects of vi: words, and what is between quotes or brackets.
+//! Text objects of vi: words, and the text between quotes or brackets.
 
 use crate::vi::text::{Class, Text};
 use std::ops::Range;

@@ -62,12 +62,12 @@ impl<'a> Text<'a> {
         (place..self.len()).find(|after| self.at(*after) == "\n").unwrap_or(self.len())
     }
 
-    /// Returns the nearest place on the line at which a command finds the cursor: never behind its last cluster.
+    /// Returns the nearest place on the line where a command finds the cursor: never behind its last cluster.
     pub(super) fn within_line(&self, place: usize) -> usize {
         place.min(self.line_end(place).saturating_sub(1)).max(self.line_start(place))
     }
 
-    /// Returns the place of the first cluster of the line that is no blank.
+    /// Returns the place of the first cluster of the line that is not a blank.
     pub(super) fn first_word(&self, place: usize) -> usize {
         let (start, end) = (self.line_start(place), self.line_end(place));
         (start..end).find(|place| self.class(*place, false) != Class::Blank).unwrap_or(end)

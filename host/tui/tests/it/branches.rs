@@ -16,7 +16,7 @@ fn end(ui: &mut Ui, run: &str, end: RunEnd) {
     ui.event_of(run, EventKind::AgentEnd { end, messages: Vec::new(), usage, cost: None, turns: 1 });
 }
 
-/// Runs two branches, of which one fails, and draws between all events.
+/// Runs two branches, one of which fails, and draws between all events.
 fn compare(ui: &mut Ui, mut draw: impl FnMut(&mut Ui)) {
     ui.send("compare");
     let run_ids = vec!["a".into(), "b".into()];

@@ -7,7 +7,7 @@ use pinion_protocol::dialog::{Dialog, DialogKind};
 use pinion_tui::{Answer, Input, KeyMap, Request, Settings};
 use serde_json::json;
 
-/// Returns what a message or a command requests, without the note for the history.
+/// Returns the requests of a message or a command, without the note for the history.
 fn requested(ui: &mut Ui, text: &str) -> Vec<Request> {
     let mut requests = ui.send(text);
     requests.retain(|request| !matches!(request, Request::Remember(_) | Request::Complete { .. }));
@@ -29,7 +29,7 @@ fn own_commands_take_effect_while_the_agent_works() {
     assert_eq!(requested(&mut ui, "/cost"), []);
     assert!(ui.screen().contains("◷ /cost"), "{}", ui.screen());
     ui.end(done());
-    // A heading is no command.
+    // A heading is not a command.
     ui.end(done());
     assert_eq!(requested(&mut ui, "# approve"), [Request::Submit("# approve".into())]);
 }

@@ -7,7 +7,7 @@ use pinion_tui::terminal::{Multiplexer, Notification, notification, printed};
 use pinion_tui::{Activity, Buffer, Choice, Links, Prose, Rect, Request, Screen, Setup, Surroundings, Theme, undoing};
 use proptest::prelude::*;
 
-/// Returns what is left of rows without the sequences for styles and marks.
+/// Returns the text of rows without the sequences for styles and marks.
 fn without_marks(rows: &str) -> String {
     let rows = rows.replace("\x1b]133;A\x1b\\", "").replace("\x1b]133;C\x1b\\", "");
     without_own_sequences(&rows).replace('\n', "")

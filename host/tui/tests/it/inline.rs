@@ -17,7 +17,7 @@ struct Emulated {
     /// The rows that are final.
     settled: Vec<String>,
     written: usize,
-    /// The part of a text in which the emulator and the UI have to agree.
+    /// The part of a text that the emulator and the UI have to agree on.
     shown: fn(&str) -> String,
 }
 
@@ -40,7 +40,7 @@ impl Emulated {
             let frame = self.ui.app.draw_inline(columns, height, self.ui.now);
             let bytes = self.inline.draw(&frame, self.ui.app.links(), height).to_vec();
             self.written += bytes.len();
-            // The emulator drops the mark of what cannot be shown, and keeps what was in its place.
+            // The emulator drops the mark of text that cannot be shown, and keeps the earlier content of its place.
             let known = String::from_utf8(bytes).unwrap().replace(char::REPLACEMENT_CHARACTER, "·");
             self.terminal.process(known.as_bytes());
             self.settled.extend(rows(&frame.settled));
@@ -231,7 +231,7 @@ fn cleared_region_leaves_the_cursor_below_the_conversation() {
     emulated.terminal.process(&bytes);
     let contents = emulated.contents();
     assert_eq!(contents, emulated.settled.join("\n").trim_end());
-    // Whoever has the terminal next writes below it, and the region begins below that.
+    // The terminal's next program writes below it, and the region begins below that.
     emulated.terminal.process(b"a shell\r\n");
     emulated.settled = emulated.contents().split('\n').map(str::to_owned).collect();
     emulated.draw();

@@ -1,4 +1,4 @@
-//! Lists from which the user picks.
+//! Lists for the user to pick from.
 
 use crate::ui::{Ui, of_past};
 use crossterm::event::{KeyCode, KeyModifiers};
@@ -188,7 +188,7 @@ fn keys_are_a_list_that_closes_without_a_trace() {
     let screen = ui.screen();
     assert!(screen.contains("❯ enter ") && screen.contains("esc closes"), "{screen}");
     assert!(screen.contains("in progress (send)"), "{screen}");
-    // By what it does, by its key and by its name.
+    // By its effect, by its key and by its name.
     for (typed, row) in [("begin a new", "❯ shift+enter, alt+enter, ctrl+j  "), ("ctrl+o", "❯ ctrl+o  ")] {
         ui.types(typed);
         assert!(ui.screen().contains(row), "{}", ui.screen());

@@ -23,7 +23,7 @@ fn place(ui: &mut Ui, text: &str) -> (u16, u16) {
     (u16::try_from(column).unwrap(), u16::try_from(row).unwrap())
 }
 
-/// Drags from one cell to another and returns what is copied.
+/// Drags from one cell to another and returns the copied text.
 fn drag(ui: &mut Ui, from: (u16, u16), to: (u16, u16)) -> Option<String> {
     mouse_at(ui, MouseEventKind::Down(MouseButton::Left), from);
     mouse_at(ui, MouseEventKind::Drag(MouseButton::Left), to);
@@ -78,7 +78,7 @@ fn click_unfolds_and_folds_a_result() {
     assert!(ui.screen().contains("the result"));
     click(&mut ui, "the result");
     assert!(!ui.screen().contains("the result"));
-    // What cannot be folded, the editor and the status line stay as they are.
+    // Items that cannot be folded, the editor and the status line stay as they are.
     let before = ui.screen();
     for text in ["go", "anthropic/claude", "›"] {
         click(&mut ui, text);

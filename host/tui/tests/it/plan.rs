@@ -155,7 +155,7 @@ fn edit(ui: &mut Ui) -> String {
     text
 }
 
-/// Ends the editor, and refuses to save what it left.
+/// Ends the editor, and refuses to save its result.
 fn refuse(ui: &mut Ui, text: &str, reason: &str) {
     let saved = Request::SavePlan { file: FILE.into(), text: text.into() };
     assert_eq!(ui.input(Input::Edited(Ok(text.into()))), [saved]);

@@ -128,12 +128,12 @@ fn sent_message_is_shown_until_the_run_has_read_it() {
     ui.later("later");
     let rows = "→ two  (next; esc interrupts the reply and sends)\n→ three\n◷ later  (";
     assert!(ui.screen().contains(rows), "{}", ui.screen());
-    // A message of a program is another one, and plugins add to that of the user.
+    // A message of a program is another one, and plugins add to the user's message.
     ui.event(end_of(Message::labelled("two", "output")));
     assert!(ui.screen().contains(rows), "{}", ui.screen());
     ui.event(end_of(user(vec![Content::text("two"), Content::text("a plugin's words")])));
     assert!(ui.screen().contains("› two") && ui.screen().contains("→ three  (next"), "{}", ui.screen());
-    // Secrets are removed from what the run reads.
+    // Secrets are removed from the messages that the run reads.
     ui.event(end_of(Message::user("[redacted]")));
     assert!(!ui.screen().contains('→') && ui.screen().contains("◷ later"), "{}", ui.screen());
     assert_eq!(submits(&ui.end(done())), ["later"]);
@@ -304,7 +304,7 @@ fn listed(texts: &[&str]) -> Ui {
     ui
 }
 
-/// Returns what the rest of the work submits.
+/// Returns the messages that the rest of the work submits.
 fn rest(ui: &mut Ui) -> Vec<String> {
     let mut sent = Vec::new();
     while let [text] = submits(&ui.end(done()))[..] {

@@ -124,7 +124,7 @@ fn without_links(frame: &str) -> String {
     rest
 }
 
-/// Returns what is left of a frame without the sequences that this crate writes.
+/// Returns the text of a frame without the sequences that this crate writes.
 pub(crate) fn without_own_sequences(frame: &str) -> String {
     let frame = without_links(frame);
     let mut rest = String::new();

@@ -7,7 +7,7 @@ use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
 use serde_json::json;
 
-/// Returns a UI in which something is far above the window.
+/// Returns a UI with something far above the window.
 fn below(state: impl Fn(&mut Ui)) -> Ui {
     let mut ui = Ui::new(60, 12);
     ui.start("go");
@@ -71,7 +71,7 @@ fn arguments_of_calls_are_found_as_they_are_shown() {
     let mut ui = below(|ui| {
         ui.call("1", "write", arguments.clone());
         ui.result("1", "write", false, "written");
-        // The diff says what was changed.
+        // The diff shows the change.
         let edits = json!([{ "old_text": "one", "new_text": "two" }]);
         ui.call("2", "edit", json!({ "path": "b.rs", "edits": edits }));
         ui.result("2", "edit", false, "--- b.rs\n+++ b.rs\n@@ -1 +1 @@\n-one\n+two\n");

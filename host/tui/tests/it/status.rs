@@ -1,4 +1,4 @@
-//! The status line, and what is shown around the screen.
+//! The status line, and the output around the screen.
 
 use crate::ui::{Ui, agent_start, assistant, done, end_of};
 use pinion_protocol::{Content, EventKind, Message, Thinking, TurnTrigger};
@@ -236,7 +236,7 @@ fn age_of_the_cache_is_shown_by_the_minute() {
     assert_eq!((last(&mut ui).as_str(), colour(&mut ui)), ("cached 5 min ago", Color::Yellow));
     ui.wait(60 * 60_000);
     assert_eq!((last(&mut ui).as_str(), ui.app.deadline(ui.now)), ("cached over 1 h ago", None));
-    // Another model has a cache of its own.
+    // Another model has a separate cache.
     ui.input(Input::Facts(Facts { model: "other/model".into(), ..Facts::default() }));
     assert_eq!(last(&mut ui), "");
 }

@@ -1,4 +1,4 @@
-//! Frames in an emulated terminal: it shows what was drawn, and little is written for a change.
+//! Frames in an emulated terminal: it shows the drawn frame, and little is written for a change.
 
 use crate::ui::{Ui, done};
 use crossterm::event::{KeyCode, KeyModifiers};
@@ -96,7 +96,7 @@ fn streamed_token_costs_at_most_40_bytes_on_average() {
     let tokens = 2_000;
     for n in 0..tokens {
         emulated.ui.text(if n % 60 == 59 { " end.\n\n" } else { " token" });
-        // 50 tokens a second, each in a frame of its own.
+        // 50 tokens a second, each in a separate frame.
         emulated.ui.wait(20);
         emulated.draw();
     }

@@ -121,7 +121,7 @@ impl Ui {
         requests.into_iter().filter(|request| !matches!(request, Request::Remember(_))).collect()
     }
 
-    /// Draws a frame in which all code is highlighted.
+    /// Draws a frame with all code highlighted.
     pub(crate) fn buffer(&mut self) -> (Buffer, Option<(u16, u16)>) {
         let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
         let mut cursor = self.app.draw(&mut buffer, self.now);

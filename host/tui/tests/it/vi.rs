@@ -17,7 +17,7 @@ fn with(text: &str) -> Ui {
     let mut ui = vi();
     ui.paste(text);
     ui.key(KeyCode::Esc);
-    // Rows are those of the last frame.
+    // Rows come from the last frame.
     ui.screen();
     ui
 }

@@ -197,7 +197,7 @@ fn last_answer_is_copied_as_it_was_written() {
     assert_eq!(requests, [Request::Copy(answer.into())]);
 }
 
-/// Returns what a message or a command requests, without the note for the history.
+/// Returns the requests of a message or a command, without the note for the history.
 fn requested(ui: &mut Ui, text: &str) -> Vec<Request> {
     let mut requests = ui.send(text);
     requests.retain(|request| !matches!(request, Request::Remember(_) | Request::Complete { .. }));

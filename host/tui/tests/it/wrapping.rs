@@ -7,11 +7,11 @@ use pinion_protocol::Content;
 use pinion_tui::{Inline, text_of};
 use proptest::prelude::*;
 
-/// A row of the terminal, in which every character takes one column.
+/// A row of the terminal, where every character takes one column.
 #[derive(Default)]
 struct Row {
     text: Vec<char>,
-    /// It continues the row above, whatever is written into it.
+    /// It continues the row above, regardless of the text written into it.
     continues: bool,
 }
 

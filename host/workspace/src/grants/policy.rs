@@ -1,13 +1,13 @@
 //! The access that a plugin has at a location.
 //!
-//! Locations are real paths. The innermost of all granted directories around a location decides, whichever of them the
-//! guest used; the [`Protected`] list narrows it.
+//! Locations are real paths. The innermost of all granted directories around a location decides, regardless of the one
+//! that the guest used; the [`Protected`] list narrows it.
 //!
 //! A decision holds while guests rename files concurrently, because it belongs to a place, and no operation changes the
-//! kind of a place: to rename, link or remove needs write access at both ends; what holds a boundary (a granted
-//! directory, a protected place, the workspace itself) cannot be renamed, replaced or removed; and a directory with a
-//! read-only name anywhere inside cannot be renamed. So wherever a handle of a directory has gone since its location was
-//! found, the same accesses are allowed there.
+//! kind of a place: to rename, link or remove needs write access at both ends; a boundary (a granted directory, a
+//! protected place, the workspace itself) and any directory around one cannot be renamed, replaced or removed; and a
+//! directory with a read-only name anywhere inside cannot be renamed. So wherever a handle of a directory has gone
+//! since its location was found, the same accesses are allowed there.
 
 use super::access::Access;
 use super::protected::Protected;
@@ -46,8 +46,8 @@ impl Policy {
         self.grants.iter().any(|(grant, _)| grant.starts_with(location)) || self.protected.is_in(location)
     }
 
-    /// Returns the pattern that excludes a place: by its name, by that of a link on the way, or as a file that has an excluded
-    /// name elsewhere.
+    /// Returns the pattern that excludes a place: by its name, by the name of a link on the way, or as a file that has
+    /// an excluded name elsewhere.
     pub fn excluded(&self, spot: &Spot) -> Option<Arc<Pattern>> {
         let exclusions = self.protected.exclusions();
         if exclusions.is_empty() {
@@ -60,7 +60,7 @@ impl Policy {
         by_name.or_else(by_link).cloned().or_else(|| self.excluded_file(spot.found.as_ref()?))
     }
 
-    /// Returns the pattern that excludes a file, whatever its name.
+    /// Returns the pattern that excludes a file, regardless of its name.
     pub fn excluded_file(&self, file: &Metadata) -> Option<Arc<Pattern>> {
         self.protected.exclusions().of_file(&file_id(file)?)
     }

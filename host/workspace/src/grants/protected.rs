@@ -1,9 +1,10 @@
 //! Protected paths: the single list of places that no grant reaches.
 //!
-//! There are three kinds. *Denied* directories are the host's own (config, data, cache) and those in which the system shows
-//! processes, kernel and devices: plugins cannot read or write there. *Read-only* places decide what runs next: names such
-//! as `.git` at any depth, the directory that a workspace's `.git` file points to, and the files of loaded plugins.
-//! *Handed out* directories lie inside denied ones; the host grants them on purpose, and plugins never write there.
+//! There are three kinds. *Denied* directories are the host's own (config, data, cache) and the directories where the
+//! system shows processes, kernel and devices: plugins cannot read or write there. *Read-only* places decide which
+//! programs run next: names such as `.git` at any depth, the directory that a workspace's `.git` file points to, and
+//! the files of loaded plugins. *Handed out* directories lie inside denied ones; the host grants them on purpose, and
+//! plugins never write there.
 //!
 //! All paths here are real locations: absolute, without links. [`crate::paths::beneath`] finds the location of a path that
 //! a guest names, and the runtime checks it against this list. The list does not bind the host itself.
@@ -24,7 +25,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// Names that are read-only at any depth, with everything beneath them. Compared without ASCII case.
 const READ_ONLY_NAMES: [&str; 3] = [".git", ".pinion", ".mcp.json"];
-/// Directories in which the system shows processes, kernel and devices.
+/// Directories where the system shows processes, kernel and devices.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Shared memory: an ordinary directory, although it lies in `/dev`. A grant may name it or a directory in it.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -47,7 +48,7 @@ const SYSTEM_FILE_SYSTEMS: [&str; 15] = [
     "fusectl",
     "binfmt_misc",
 ];
-/// The magic numbers of these, for later mounts. `devtmpfs` has that of `tmpfs`; devices are refused by type.
+/// The magic numbers of these, for later mounts. `devtmpfs` has the number of `tmpfs`; devices are refused by type.
 #[cfg(target_os = "linux")]
 const SYSTEM_MAGIC: [u64; 13] = [
     0x9fa0,
@@ -64,7 +65,7 @@ const SYSTEM_MAGIC: [u64; 13] = [
     0xde5e_81e4,
     0x4249_4e4d,
 ];
-/// Entries of the host's directories that belong to the host even if the workspace lies beside them.
+/// Entries of the host's directories that belong to the host even if the workspace lies next to them.
 const HOST_PARTS: [&str; 27] = [
     "audit.jsonl",
     "auth.toml",
@@ -104,7 +105,7 @@ const MAX_GIT_FILE_BYTES: u64 = 4096;
 /// Directories that belong to the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostDirectories {
-    /// The directories for config, data and cache, in which no plugin reads or writes.
+    /// The directories for config, data and cache, where no plugin reads or writes.
     pub private: Vec<PathBuf>,
     /// Directories inside these that a grant may name, for reading only.
     pub handed_out: Vec<PathBuf>,
@@ -117,7 +118,7 @@ pub struct Protected {
     handed_out: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
     workspace: PathBuf,
-    /// The files of plugins, with what identifies each under other names.
+    /// The files of plugins, with the data that identifies each under other names.
     plugins: RwLock<HashMap<PathBuf, Option<Identity>>>,
     /// Files that the user keeps from everything.
     exclusions: Arc<Finder>,
@@ -164,7 +165,7 @@ impl Protected {
         &self.exclusions
     }
 
-    /// The highest access at a location, given the innermost granted directory around it. None where it is denied.
+    /// The highest access at a location, given the innermost granted directory around it. `None` where it is denied.
     pub fn at_most(&self, location: &Path, grant: &Path) -> Option<Access> {
         if let Some(handed_out) = self.handed_out.iter().find(|path| grant.starts_with(path)) {
             return location.starts_with(handed_out).then_some(Access::Read);
@@ -193,12 +194,12 @@ impl Protected {
             || self.plugin_files().keys().any(|path| path.starts_with(location))
     }
 
-    /// Returns whether a file is that of a loaded plugin, under any name.
+    /// Returns whether a file is a loaded plugin's file, under any name.
     pub fn is_plugin(&self, identity: Identity) -> bool {
         self.plugin_files().values().any(|plugin| *plugin == Some(identity))
     }
 
-    /// Protects the file of a plugin, by its location without links and by what identifies it now.
+    /// Protects the file of a plugin, by its location without links and by its current identity.
     pub fn add_plugin(&self, location: PathBuf, identity: Option<Identity>) {
         self.plugins.write().unwrap_or_else(PoisonError::into_inner).insert(location, identity);
     }
@@ -251,7 +252,7 @@ pub fn is_in_system(_file: &std::fs::File) -> bool {
     false
 }
 
-/// Returns whether a workspace lies strictly inside a directory of the host and in none of the host's own parts of it.
+/// Returns whether a workspace lies strictly inside a directory of the host but outside the host's own parts of it.
 fn is_apart(host: &Path, workspace: &Path) -> bool {
     workspace.starts_with(host) && !is_host_part(host, workspace)
 }

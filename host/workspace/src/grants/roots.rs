@@ -5,8 +5,8 @@
 //! followed once, when the plugin is loaded. A directory that is missing then is opened by the first call that needs it.
 //! After that, only handles are used.
 //!
-//! The grant of a single file opens the directory that holds it; the policy allows nothing but the file there. The file
-//! itself must not be a link. Each operation finds it by its name, so that it may be replaced by another file.
+//! The grant of a single file opens the directory that holds it; the policy allows only the file there. The file itself
+//! must not be a link. Each operation finds it by its name, so that it may be replaced by another file.
 
 use super::access::Access;
 use super::protected::{Protected, is_in_system};
@@ -40,7 +40,7 @@ pub struct Root {
     pub real: PathBuf,
     /// The granted access.
     pub access: Access,
-    /// Its path beneath the workspace; none for one elsewhere.
+    /// Its path beneath the workspace; `None` for a directory elsewhere.
     in_workspace: Option<PathBuf>,
     opened: OnceLock<Arc<Opened>>,
     /// The directory of a granted file that is missing, for the call that creates it.
@@ -54,9 +54,9 @@ pub struct Opened {
     pub directory: Arc<File>,
     /// The location of `directory`.
     pub location: PathBuf,
-    /// The name of the granted file in it; none for a granted directory.
+    /// The name of the granted file in it; `None` for a granted directory.
     file: Option<OsString>,
-    /// Locations in it that are denied; mostly none.
+    /// Locations in it that are denied; mostly empty.
     pub denied: Vec<PathBuf>,
     device: Option<u64>,
 }
@@ -129,10 +129,10 @@ impl Root {
         Ok(self.opened.get_or_init(|| Arc::new(opened)))
     }
 
-    /// Returns the open directory in which a call creates the granted file.
+    /// Returns the open directory where a call creates the granted file.
     ///
     /// # Errors
-    /// Those of [`Root::open`], for the directory.
+    /// The errors of [`Root::open`], for the directory.
     pub fn open_for_new_file(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
         if let Some(opened) = self.for_new_file.get() {
             return Ok(opened);
@@ -180,8 +180,8 @@ impl Root {
         Ok(directory)
     }
 
-    /// Returns the names under which a guest gets it: the absolute path, and the location. There is no relative name: C
-    /// libraries would take an absolute path that matches nothing for a relative one, and open another file.
+    /// Returns its names for a guest: the absolute path, and the location. There is no relative name: C libraries would
+    /// take an absolute path that matches nothing for a relative one, and open another file.
     pub fn guest_names(&self, opened: &Opened) -> Vec<String> {
         let directory = |path: &Path| directory_of(path, opened.is_file()).to_owned();
         let mut names = vec![directory(&self.path)];

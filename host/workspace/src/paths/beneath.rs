@@ -1,11 +1,11 @@
 //! Resolving a path beneath an open directory, and finding its real location.
 //!
-//! The path is walked one component at a time. Each is opened relative to the handle of the one before, without following
-//! links; links are read and walked the same way. So the walk cannot leave the directory in which it began, and it knows
-//! the location of every handle on its way. Its result is the handle of a directory and a name in it; the caller must not
-//! follow a link at that name.
+//! The path is walked one component at a time. Each is opened relative to the handle of the one before, without
+//! following links; links are read and walked the same way. So the walk cannot leave its starting directory, and it
+//! knows the location of every handle on its way. Its result is the handle of a directory and a name in it; the caller
+//! must not follow a link at that name.
 //!
-//! The location is that of the moment of the walk. Guests may rename things meanwhile, but no guest can move anything from
+//! The location is the one at the moment of the walk. Guests may rename things meanwhile, but no guest can move anything from
 //! one kind of place to another (see [`crate::grants::policy`]), so a decision about the location stays valid.
 
 use cap_primitives::fs::{self, FollowSymlinks, Metadata};
@@ -27,9 +27,9 @@ pub struct Spot {
     pub directory: Arc<File>,
     /// The real path of the directory.
     pub location: PathBuf,
-    /// The name in the directory; none for the directory itself. It may name a link, unless links were followed.
+    /// The name in the directory; `None` for the directory itself. It may name a link, unless links were followed.
     pub name: Option<OsString>,
-    /// The metadata at that name; none when there was nothing, or for the directory itself.
+    /// The metadata at that name; `None` when there was nothing, or for the directory itself.
     pub found: Option<Metadata>,
     /// The locations of the links that were followed.
     pub links: Vec<PathBuf>,
@@ -56,7 +56,7 @@ impl Spot {
         }
     }
 
-    /// The metadata at the name now, which may differ from what the walk found. Links are not followed.
+    /// The metadata at the name now, which may differ from the walk's result. Links are not followed.
     pub fn metadata_now(&self) -> io::Result<Option<Metadata>> {
         let Some(name) = &self.name else { return Ok(None) };
         match fs::stat(&self.directory, Path::new(name), FollowSymlinks::No) {

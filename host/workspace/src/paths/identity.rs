@@ -6,7 +6,7 @@ use pinion_exclusions::FileId;
 /// Device and inode of a file.
 pub type Identity = (u64, u64);
 
-/// Returns the identity of a file; none where the system shows no such thing.
+/// Returns the identity of a file; `None` where the system shows no identity.
 #[cfg(not(windows))]
 pub fn identity(metadata: &Metadata) -> Option<Identity> {
     use cap_primitives::fs::MetadataExt as _;
@@ -32,7 +32,7 @@ pub fn of_file(_metadata: &std::fs::Metadata) -> Option<Identity> {
     None
 }
 
-/// Returns what tells a regular file from all others; none where the system shows no such thing.
+/// Returns the data that distinguishes a regular file from all others; `None` where the system shows no such data.
 #[cfg(not(windows))]
 pub fn file_id(metadata: &Metadata) -> Option<FileId> {
     use cap_primitives::fs::MetadataExt as _;

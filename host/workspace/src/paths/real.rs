@@ -47,7 +47,7 @@ fn directory(directory: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
-/// Returns the state of a directory; none if it is a link, or on systems that do not tell.
+/// Returns the state of a directory; `None` if it is a link, or on systems that do not tell.
 fn state(directory: &Path) -> Option<State> {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Opening files and directories in whose place another program may have put a pipe, which does not block here.
+//! Opening files and directories without blocking, even if another program has replaced them with a pipe.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,9 +1,9 @@
 //! Replacing the content of a file.
 //!
-//! Normally the new content goes into a file of its own, which then takes the old one's name. On Linux that file has no
-//! name until it is complete (`O_TMPFILE`), so that a kill during the write leaves nothing behind. Where a new file cannot
-//! stand in for the old one, the content is written in place: the file has other names (hard links), it is a mount point,
-//! its owner or extended attributes cannot be given to a new file, or its directory admits no new one.
+//! Normally the new content goes into a separate file, which then takes the old one's name. On Linux that file has no
+//! name until it is complete (`O_TMPFILE`), so that a kill during the write leaves nothing behind. Where a new file
+//! cannot stand in for the old one, the content is written in place: the file has other names (hard links), it is a
+//! mount point, its owner or extended attributes cannot be given to a new file, or its directory admits no new one.
 //!
 //! Everything happens relative to the handle of the directory that holds the file, which was found beneath the granted
 //! one; of the path, only the last name is still used. A rename race can put the file into a directory that was moved, but
@@ -28,8 +28,8 @@ const MAX_NAMES: u32 = 8;
 /// Replaces or creates a file.
 ///
 /// # Errors
-/// Those of the file system. The file is unchanged then, except when a write in place fails halfway, for which a full disk
-/// is no reason.
+/// An error of the file system. The file is unchanged then, except when a write in place fails halfway. A full disk
+/// does not cause that.
 pub fn replace_file(spot: &Spot, content: &[u8]) -> io::Result<()> {
     let Some(name) = &spot.name else { return Err(io::Error::other("a directory, not a file")) };
     let directory = Dir::from_std_file(spot.directory.try_clone()?);
@@ -46,7 +46,7 @@ pub fn replace_file(spot: &Spot, content: &[u8]) -> io::Result<()> {
 /// Returns whether the file has this content.
 ///
 /// # Errors
-/// Those of the file system; among them, that there is no such file.
+/// An error of the file system, also for a missing file.
 pub fn has_content(spot: &Spot, content: &[u8]) -> io::Result<bool> {
     let Some(name) = &spot.name else { return Ok(false) };
     let directory = Dir::from_std_file(spot.directory.try_clone()?);
@@ -123,7 +123,7 @@ fn write_in_place(old: &File, content: &[u8]) -> io::Result<()> {
 struct NewFile<'a> {
     directory: &'a Dir,
     file: File,
-    /// The temporary name; none while the file has no name at all.
+    /// The temporary name; `None` while the file is unnamed.
     name: Option<String>,
 }
 
@@ -342,7 +342,7 @@ mod tests {
         use rustix::fs::{XattrFlags, getxattr, setxattr};
         let (directory, file) = directory_with("old");
         if setxattr(&file, "user.note", b"kept", XattrFlags::empty()).is_err() {
-            return; // This file system has none.
+            return; // This file system has no attributes.
         }
         replace(directory.path(), "file", "new").unwrap();
         let mut value = [0; 8];

@@ -10,7 +10,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 pub(super) use self::linux::{anonymous, give, link, reserve};
 
-/// Mode bits that a new content must not inherit: they make a program run as somebody else.
+/// Mode bits that a new content must not inherit: they make a program run as another user.
 #[cfg(unix)]
 const SETUID_AND_SETGID: u32 = 0o6000;
 
@@ -25,7 +25,7 @@ pub(super) fn has_other_names(_file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Clears the bits that make a program run as somebody else. The kernel does this for everyone but root, so that it does
+/// Clears the bits that make a program run as another user. The kernel does this for everyone but root, so that it does
 /// not matter that only the owner and root may.
 pub(super) fn clear_setuid(file: &File) {
     #[cfg(unix)]
@@ -63,7 +63,7 @@ mod linux {
     }
 
     /// Gives a new file the owner, the extended attributes and the mode of an old one, without the bits that make a
-    /// program run as somebody else.
+    /// program run as another user.
     ///
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] if this user may not, or the error of a full disk.
@@ -93,7 +93,7 @@ mod linux {
         fs::fchmod(new, Mode::from_raw_mode(was.st_mode & 0o7777 & !SETUID_AND_SETGID))
     }
 
-    /// The names of a file's extended attributes; none where there are no such things.
+    /// The names of a file's extended attributes; empty on systems without attributes.
     fn attributes(file: &File) -> Result<Vec<Vec<u8>>, Errno> {
         let mut names = match fs::flistxattr_query(file) {
             Ok(0) | Err(Errno::NOTSUP) => return Ok(Vec::new()),

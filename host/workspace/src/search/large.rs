@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The interval at which a thread that waits for its turn checks the deadline.
+/// The interval between two checks of the deadline by a thread that waits for its turn.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The turn, shared by the threads of a search.
@@ -23,7 +23,7 @@ pub(super) struct Large {
 struct Turn<'a>(&'a Large);
 
 impl Large {
-    /// Waits for the turn. None when the call is over before.
+    /// Waits for the turn. `None` when the call is over before.
     fn take(&self, deadline: &dyn Interrupt) -> Option<Turn<'_>> {
         let mut is_taken = lock(&self.is_taken);
         while *is_taken {

@@ -29,7 +29,7 @@ const MAX_MATCHES: u32 = 100_000;
 const MAX_PATTERN_BYTES: usize = 16 * 1024;
 /// Bytes of memory for found lines; the rest is left out.
 const MAX_FOUND_BYTES: u64 = 12 * 1024 * 1024;
-/// Bytes of found lines of one file, or of a buffer, from which a file counts as large.
+/// Bytes of found lines of one file, or of a buffer, that make a file count as large.
 const LARGE_BYTES: usize = 256 * 1024;
 /// Approximate bytes of a file in the result without its path and lines.
 const FILE_BYTES: u64 = 160;
@@ -283,7 +283,7 @@ struct Lines<'a, 's> {
     scale: &'a Scale<'s>,
     lines: Vec<Line>,
     matches: u32,
-    /// The bytes of `lines`, including one for which there was no room.
+    /// The bytes of `lines`, including one that did not fit.
     bytes: u64,
     max_matches: u32,
     max_line: usize,

@@ -28,7 +28,7 @@ impl ByteBudget {
 }
 
 impl Reservation {
-    /// Takes more bytes, or none at all. Returns whether there was room.
+    /// Takes more bytes, or fails and takes nothing. Returns whether there was room.
     pub(super) fn grow(&mut self, bytes: u64) -> bool {
         let taken = self.budget.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         if taken.is_ok() {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Bytes of one ignore file; the rest is ignored.
 const MAX_IGNORE_FILE_BYTES: u64 = 128 * 1024;
-/// Bytes of compiled rules from which matching may be slow.
+/// Bytes of compiled rules that may make matching slow.
 const SLOW_BYTES: u64 = 256 * 1024;
 
 /// The filters from the options of a walk, which apply in every directory.
@@ -54,7 +54,7 @@ impl Filter {
         if by_glob.is_ignore() || by_type || is_hidden || is_ignored {
             return Verdict::Excluded;
         }
-        // With plain globs, a directory that matches none of them is only descended into.
+        // With plain globs, a directory without a match is only descended into.
         let wants_match = self.globs.as_ref().is_some_and(|globs| globs.num_whitelists() > 0);
         if wants_match && !by_glob.is_whitelist() { Verdict::Descended } else { Verdict::Included }
     }
@@ -192,8 +192,8 @@ impl Rules {
     }
 }
 
-/// Reads the rules in one file. Invalid lines are left out, as by git; so are lines that are too complex, and those for
-/// which there is no memory.
+/// Reads the rules in one file. Invalid lines are left out, as by git; so are lines that are too complex, and lines
+/// that memory has no room for.
 fn rules_of(directory: &Dir, name: &str, from_grant: &Path, reservation: &mut Reservation) -> Option<Gitignore> {
     let file = crate::open::open_file(directory, Path::new(name)).ok()?;
     if !file.metadata().ok()?.is_file() {

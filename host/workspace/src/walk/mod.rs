@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
-/// Entries of one result at most, whatever limit the plugin asks for.
+/// Entries of one result at most, regardless of the plugin's limit.
 pub(crate) const MAX_ENTRIES: u32 = 100_000;
-/// Depth below the root at which the walk stops: each level holds a handle.
+/// Depth of the walk below the root: each level holds a handle.
 const MAX_DEPTH: u32 = 128;
 /// Bytes of a path below the root. No system call accepts a longer one.
 const MAX_PATH_BYTES: usize = 4096;
@@ -48,7 +48,7 @@ const LISTED_BYTES: u64 = 64;
 const WORK_BYTES: u64 = 256;
 /// Approximate bytes of an entry of the result without its path.
 const ENTRY_BYTES: u64 = 160;
-/// Bytes by which a reservation grows while a directory is listed.
+/// Growth of a reservation in bytes while a directory is listed.
 const LISTING_STEP: u64 = 64 * 1024;
 /// Entries that are listed, or matched against ignore files, between two checks of the deadline.
 const CLOCK_STEP: usize = 64;
@@ -214,7 +214,8 @@ fn opened(directory: &Dir, path: &Path) -> io::Result<Dir> {
     if path.as_os_str().is_empty() { directory.try_clone() } else { directory.open_dir(path) }
 }
 
-/// Reads the ignore files from the granted directory down to the root's parent. Those of the root come with its listing.
+/// Reads the ignore files from the granted directory down to the root's parent. The root's ignore files come with its
+/// listing.
 fn rules_above(root: &WalkRoot, budget: &Arc<ByteBudget>) -> Arc<Rules> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
@@ -318,7 +319,7 @@ impl<V: Visitor> Walker<'_, V> {
         });
     }
 
-    /// Takes a piece of work and does it. None when nothing is left.
+    /// Takes a piece of work and does it. `None` when nothing is left.
     fn take(&self, tools: &mut V::Tools) -> Option<()> {
         let is_scarce = || self.open_count.load(Ordering::Relaxed) > MANY_OPEN;
         let (path, work, _taken) = self.queue.take(is_scarce)?;
@@ -395,7 +396,7 @@ impl<V: Visitor> Walker<'_, V> {
         Ok(())
     }
 
-    /// Creates the work of visiting a run. Its path is that of its first entry; its memory is taken from the listing.
+    /// Creates the work of visiting a run. Its path is its first entry's path; its memory is taken from the listing.
     fn visit_work(
         &self,
         place: &Arc<OpenDirectory>,
@@ -423,7 +424,7 @@ impl<V: Visitor> Walker<'_, V> {
         None
     }
 
-    /// Reads the content of a directory, as far as there is memory for it.
+    /// Reads the content of a directory, within the available memory.
     fn entries(&self, directory: &Dir) -> io::Result<Listing> {
         let mut listing =
             Listing { entries: Vec::new(), present: Present::default(), reservation: self.waiting.reservation() };
@@ -446,7 +447,7 @@ impl<V: Visitor> Walker<'_, V> {
             room -= listed.bytes();
             listing.entries.push(listed);
         }
-        // Return what was reserved and not used.
+        // Return the unused part of the reservation.
         drop(listing.reservation.split(room));
         listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(listing)

@@ -48,8 +48,8 @@ impl<W> Queue<W> {
         drop(lock(&self.state).waiting.split_off(path));
     }
 
-    /// Takes the first work by path, and waits while other threads may still add some. None when the queue has ended. While
-    /// `is_scarce` holds, only one thread works, so that open handles grow with the depth alone.
+    /// Takes the first work by path, and waits while other threads may still add some. `None` when the queue has ended.
+    /// While `is_scarce` holds, only one thread works, so that open handles grow with the depth alone.
     pub(super) fn take(&self, is_scarce: impl Fn() -> bool) -> Option<(OsString, W, Taken<'_, W>)> {
         let mut state = lock(&self.state);
         loop {

@@ -1,4 +1,4 @@
-//! Results of walks, on their own and compared with those of the crate `ignore`.
+//! Results of walks, on their own and compared with results of the crate `ignore`.
 
 use super::walk;
 use crate::interrupt::{Interrupt, Limit};

@@ -65,7 +65,7 @@ pub(super) fn flatten(root: &mut Map<String, Value>, rules: &mut Vec<String>) {
                 false => required.join(" + "),
             });
         }
-        // The properties of the parts would not be among those of the root.
+        // The properties of the parts would not be among the root's.
         root.remove("additionalProperties");
         rules.extend(rule.map(|rule| format!("{rule}: {}", groups.join(", or "))));
         if rule.is_none() {

@@ -1,6 +1,6 @@
-//! Offers other tools and commands while it runs: those of its config at first, then those that a call tells it to.
+//! Offers other tools and commands while it runs: the ones in its config at first, then the ones that a call sets.
 //!
-//! Every tool does what its input says, whatever its name is.
+//! Every tool follows its input, under any name.
 
 mod child;
 
@@ -153,7 +153,7 @@ impl wit_offers::Guest for Lists {
 impl wit_tools::Guest for Lists {
     fn list_tools() -> Result<Vec<types::ToolDefinition>, String> {
         let config = settings();
-        // A plugin with tools of its own in the config shows only these.
+        // A plugin with tools in its config shows only these.
         let steer = config.tools.is_empty().then(steer);
         Ok(steer.into_iter().chain(config.tools).map(tool).collect())
     }

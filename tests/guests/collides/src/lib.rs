@@ -1,4 +1,4 @@
-//! Offers a tool and a command whose names others may have, a tool of its own, and a hook that denies some calls.
+//! Offers a tool and a command whose names others may have, a unique tool, and a hook that denies some calls.
 
 use pinion_plugin_sdk::hooks::{BeforeToolCall, ToolCall, Verdict};
 use pinion_plugin_sdk::prelude::*;

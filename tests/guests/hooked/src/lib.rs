@@ -1,4 +1,4 @@
-//! Implements every hook. Each does what its step in the config says: honest, broken or hostile.
+//! Implements every hook. Each follows its step in the config: honest, broken or hostile.
 
 mod converse;
 
@@ -97,7 +97,7 @@ fn output(text: String) -> ToolOutput {
     ToolOutput { content: vec![Content::Text(text)], details: None, display: Display::Plain, extra: None }
 }
 
-/// Appends a line to a file of the workspace, as far as the plugin may write there.
+/// Appends a line to a file of the workspace, if the plugin may write there.
 fn log(call: &Call, line: &str) {
     let path = call.workspace().join("hooked.log");
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);

@@ -49,6 +49,6 @@ fn found() -> usize {
 /// Reads a word at any address of the linear memory.
 #[allow(unsafe_code, reason = "an attack on what the instance before it left")]
 fn read(at: usize) -> u64 {
-    // SAFETY: the callers stay below the size of the memory, all of which can be read.
+    // SAFETY: the callers stay below the size of the memory, which can all be read.
     unsafe { (at as *const u64).read_volatile() }
 }

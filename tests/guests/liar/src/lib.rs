@@ -1,7 +1,7 @@
 //! Returns bytes that its caller chooses as if they were values of the contract.
 //!
-//! The exports are those of the SDK except for the results of `call-tool` and `run-command`: these are a piece of memory that
-//! holds what the input says.
+//! The SDK provides the exports, except for the results of `call-tool` and `run-command`: these are a piece of memory
+//! with the content that the input sets.
 
 use pinion_plugin_sdk::Adapter;
 use pinion_plugin_sdk::prelude::*;

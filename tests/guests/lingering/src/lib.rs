@@ -1,4 +1,4 @@
-//! Runs scripts of file operations in a single instance, so that a call can use what an earlier one opened.
+//! Runs scripts of file operations in a single instance, so that a call can use files that an earlier one opened.
 
 #[path = "../../intruder/src/script.rs"]
 mod script;

@@ -32,7 +32,7 @@ fn settings() -> Config {
 }
 
 fn misbehave(how: &str) {
-    // A guest that hangs cannot do so by an event: nobody would send it.
+    // A guest that hangs cannot do so by an event: no one would send it.
     match how {
         "sleep" => std::thread::sleep(Duration::from_secs(3600)),
         "doze" => std::thread::sleep(Duration::from_secs(3)),

@@ -1,4 +1,4 @@
-//! Counts the calls of each instance, and leaves behind what its arguments say.
+//! Counts the calls of each instance, and leaves behind the traces that its arguments name.
 
 use pinion_plugin_sdk::prelude::*;
 use std::cell::{Cell, RefCell};

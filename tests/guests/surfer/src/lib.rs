@@ -129,7 +129,7 @@ fn all(arguments: Arguments) -> Result<String> {
     let requests = arguments.requests;
     if arguments.leave {
         let begun: Vec<_> = requests.iter().map(begin).collect();
-        // The host closes what is open when the call ends.
+        // The host closes open requests when the call ends.
         return Ok(begun.iter().filter(|begun| begun.is_ok()).count().to_string());
     }
     let outcomes: Vec<Value> = if arguments.at_once {

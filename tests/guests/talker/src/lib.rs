@@ -1,4 +1,4 @@
-//! Uses the user, other tools, models and the session as its arguments say, and reports what each use returned.
+//! Uses the user, other tools, models and the session as its arguments say, and reports the result of each use.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::ui::{self, Bar, Block, Severity, Span, Style, Table};

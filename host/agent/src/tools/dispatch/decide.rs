@@ -70,7 +70,7 @@ impl Dispatch<'_> {
             Some(Decision::Unanswered { reason }) => {
                 (Some(ToolError::Denied { tool: name, reason: reason.clone() }), Some(reason))
             }
-            // Nobody said no: the call is skipped.
+            // The user did not deny it: the call is skipped.
             None => (Some(ToolError::Cancelled { tool: name }), None),
         };
         self.report(EventKind::ApprovalResolved { call_id, allowed: denied.is_none(), unanswered }).await;

@@ -37,7 +37,7 @@ pub(super) fn includes(text: &str) -> Vec<Include> {
     found
 }
 
-/// Returns the path in `@docs/rules.md`; none if the word is no include.
+/// Returns the path in `@docs/rules.md`; `None` if the word is not an include.
 fn path_in(word: &str) -> Option<&str> {
     let path = word.strip_prefix('@')?.trim_end_matches(['.', ',', ';', ':', ')', '!', '?']);
     let is_path = path.contains(['/', '.']) && !path.contains(['@', '\0']) && path.len() <= MAX_PATH;

@@ -1,11 +1,12 @@
 //! Context files: `AGENTS.md` and `CLAUDE.md` of the user, of a repository and of the directories above it, for the system
 //! prompt.
 //!
-//! All but the user's are untrusted text. Those of a repository are read beneath its root ([`Repository`]), those above it
-//! only where nobody else could have put them ([`crate::files::unshared`]). They are bounded in size and number, and quoted line by line, so
-//! that none of their lines can pass for one of the prompt or close the tag around them. A text counts once. A file may include
-//! others with `@PATH`, which are read in the same way, from the same repository only. Notices report
-//! files that are not used and files that changed since the last run in the same directory.
+//! All but the user's are untrusted text. A repository's files are read beneath its root ([`Repository`]), and files
+//! above it only where other users could not have put them ([`crate::files::unshared`]). They are bounded in size and
+//! number, and quoted line by line, so that their lines can neither pass for lines of the prompt nor close the tag
+//! around them. A text counts once. A file may include others with `@PATH`, which are read in the same way, from the
+//! same repository only. Notices report files that are not used and files that changed since the last run in the same
+//! directory.
 
 mod includes;
 mod source;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// Maximum bytes of all files together.
 const MAX_BYTES: usize = 256 * 1024;
-/// Maximum number of files that others include, and of files through which an include leads.
+/// Maximum number of files that others include, and maximum depth of nested includes.
 const MAX_INCLUDED: usize = 32;
 const MAX_DEPTH: usize = 5;
 /// Maximum number of directories to search, nearest to the workspace first.
@@ -81,8 +82,9 @@ struct Record {
 }
 
 impl Context {
-    /// Reads the user's own files, then those of the directories above the repository, up to `home` if it contains the
-    /// repository, and then those of the repository from its root down to `workspace`. Of these, excluded files are not used.
+    /// Reads the user's own files, then the files of the directories above the repository, up to `home` if it contains
+    /// the repository, and then the repository's files from its root down to `workspace`. Excluded files of the
+    /// repository are not used.
     pub fn read(paths: &Paths, workspace: &Path, home: Option<&Path>, exclusions: &Finder) -> Self {
         let mut context = Self::default();
         match Repository::at(&paths.config) {
@@ -157,8 +159,8 @@ impl Context {
         }
     }
 
-    /// Reads a file; returns none if it does not exist, or another file has the same text. The error is the reason why it is
-    /// not used.
+    /// Reads a file; returns `None` if it does not exist, or another file has the same text. The error is the reason
+    /// why it is not used.
     fn usable(&self, source: Source<'_>, name: &str, exclusions: &Finder) -> Result<Option<Text>, String> {
         let Some(text) = source.read(name, MAX_FILE_BYTES).map_err(|refusal| refusal.to_string())? else {
             return Ok(None);
@@ -265,7 +267,7 @@ impl Context {
     }
 }
 
-/// Reads a file of the user's config directory, following links; none if it does not exist. The error is a notice.
+/// Reads a file of the user's config directory, following links; `None` if it does not exist. The error is a notice.
 pub(super) fn users_file(paths: &Paths, name: &str) -> Result<Option<String>, String> {
     let Ok(directory) = Repository::at(&paths.config) else { return Ok(None) };
     let problem = |problem: Refusal| {

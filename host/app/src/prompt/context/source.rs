@@ -20,8 +20,8 @@ pub(super) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Returns the directories of a project, the nearest first: those of the repository, from `workspace` to the root, and
-    /// those above it. If it is in the user's home directory, none is above that.
+    /// Returns the directories of a project, the nearest first: the repository's directories, from `workspace` to the
+    /// root, and the directories above it. If the repository is in the user's home directory, the list ends there.
     pub(super) fn of_project(
         repository: &'a Repository,
         workspace: &'a Path,
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
         self.path(name).symlink_metadata().is_ok_and(|metadata| !metadata.is_dir())
     }
 
-    /// Reads the first `most` bytes of a file; returns none if it does not exist.
+    /// Reads the first `most` bytes of a file; returns `None` if it does not exist.
     ///
     /// # Errors
     /// See [`Refusal`].

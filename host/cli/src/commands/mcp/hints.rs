@@ -1,4 +1,4 @@
-//! What may be done about an MCP server that fails, by the cause that its words name.
+//! Hints for failures of MCP servers, by the cause that the error text names.
 
 use pinion_mcp::config::{ServerConfig, Transport};
 
@@ -41,7 +41,7 @@ const MISSING: [&str; 12] = [
     "not defined",
     "keyerror",
 ];
-/// Letters around the name of a variable in which such words are looked for.
+/// Letters before and after the name of a variable that are searched for such words.
 const NEAR: usize = 80;
 
 /// Returns the advice for a server that failed with a text: its own words, or those about its end.

@@ -74,7 +74,7 @@ pub(super) fn run(base: &Base, from: Option<&Path>, only: Option<&[String]>, yes
     print(&text!("added {} to `{}`\n", count(new.len() as u64, "MCP server"), path))
 }
 
-/// Shows what was found, and returns the servers that can be added: the first of each name.
+/// Shows the servers that were found, and returns the servers that can be added: the first of each name.
 fn show(base: &Base, sources: &[Source]) -> Result<Vec<Found>> {
     let config = base.read_mcp_config();
     let is_there = |name: &str| {

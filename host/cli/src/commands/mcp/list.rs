@@ -116,7 +116,7 @@ fn described(contact: &Contact, name: &str) -> String {
     }
 }
 
-/// Describes what a server said last that it offers.
+/// Describes a server's last known offer.
 fn offers(info: Option<&ServerInfo>) -> String {
     match info.filter(|info| info.is_known) {
         Some(info) => {

@@ -45,7 +45,7 @@ enum McpCommand {
         #[arg(long)]
         force: bool,
     },
-    /// List servers, what they offer, and how the last contact with each ended
+    /// List servers, their offers, and the result of the last contact with each
     ///
     /// Starts no server, unless --check is given.
     List {
@@ -88,7 +88,7 @@ enum McpCommand {
     },
     /// Show the servers of other programs, and add them
     ///
-    /// Looks for those of Claude Code, Claude Desktop, Codex, Cursor and VS Code. Adds nothing without --yes or an answer.
+    /// Looks for servers of Claude Code, Claude Desktop, Codex, Cursor and VS Code. Adds nothing without --yes or an answer.
     Import {
         /// File to read [default: all known ones]
         #[arg(long, value_name = "FILE")]
@@ -116,7 +116,7 @@ enum McpCommand {
         /// Name of the server
         name: String,
     },
-    /// Connect to a server and show what it offers
+    /// Connect to a server and show its offer
     Test {
         /// Name of the server
         name: String,

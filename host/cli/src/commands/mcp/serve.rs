@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Environment variable with the token of clients over HTTP.
 const TOKEN_VARIABLE: &str = "PINION_MCP_TOKEN";
-/// Bytes of a token: enough that nobody guesses it, and few enough for a header.
+/// Bytes of a token: too many to guess it, and few enough for a header.
 const TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=1024;
 
 /// The arguments of `pinion mcp serve`.
@@ -67,7 +67,7 @@ impl Serve {
             tools: self.tools.clone(),
             ..invocation.run.options()
         };
-        // The user's config may be less strict for conversations, where the user sees what happens.
+        // The user's config may be less strict for conversations, where the user sees every call.
         let mode = self.approve.map(ApprovalMode::from).unwrap_or_default();
         let offered = OfferedTools::load(base, &options, mode).await?;
         let (_watch, quiet) = (offered.watch(base, &options), invocation.global.quiet);

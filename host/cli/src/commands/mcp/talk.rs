@@ -58,7 +58,7 @@ async fn request(servers: &Servers, config: &ServerConfig, request: Request) -> 
     sent.map_err(|error| failure(error, config))
 }
 
-/// Explains a failure, with what may be done about it.
+/// Explains a failure, with a hint.
 fn failure(error: McpError, config: &ServerConfig) -> Failure {
     let (name, text) = (&config.name, error.to_string());
     let failure = Failure::failed(&text);
@@ -73,7 +73,7 @@ fn failure(error: McpError, config: &ServerConfig) -> Failure {
     }
 }
 
-/// Connects, and returns what the server offers.
+/// Connects, and returns the server's offer.
 async fn connect(base: &Base, name: &str) -> Result<(ServerInfo, Duration)> {
     let (servers, config) = server(base, name)?;
     let began = Instant::now();

@@ -30,7 +30,7 @@ struct Sample {
     host_calls: u64,
 }
 
-/// Percentiles of the samples, each of its own order.
+/// Percentiles of the samples. Each number has its own percentile.
 #[derive(Debug, Serialize)]
 struct Report {
     plugin: String,

@@ -48,7 +48,7 @@ impl Changes {
     /// Returns the manifest of a component after the changes, as JSON.
     ///
     /// # Errors
-    /// The component has an unreadable manifest, or has none and nothing names the plugin.
+    /// The component has an unreadable manifest, or has no manifest and nothing names the plugin.
     fn apply(&self, component: &[u8]) -> Result<serde_json::Value> {
         let mut manifest = match self.present(component)? {
             Some(manifest) => manifest,
@@ -89,7 +89,7 @@ impl Changes {
         };
         match Inspection::of(component) {
             Err(ManifestError::Missing) => return Ok(None),
-            // What is wrong with the component is reported once it has its manifest.
+            // Problems of the component are reported once it has its manifest.
             Err(
                 error @ (ManifestError::Unreadable(_) | ManifestError::Wording(_) | ManifestError::ApiVersion { .. }),
             ) => {
@@ -141,7 +141,7 @@ pub(crate) struct Pack {
     pub(crate) install: bool,
     /// Directory with the WIT of a core module.
     pub(crate) wit: PathBuf,
-    /// Name of its world; none if there is only one.
+    /// Name of its world; `None` if there is only one.
     pub(crate) world: Option<String>,
 }
 

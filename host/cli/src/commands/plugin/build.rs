@@ -57,7 +57,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Reports the command that grants an installed plugin what it still lacks.
+/// Reports the command that grants an installed plugin its missing capabilities.
 pub(crate) async fn remind_of_grants(base: &Base, name: &str) -> Result<()> {
     let (_, info) = show::find(base, name).await?;
     if let Some(command) = show::grant_command(&info) {

@@ -73,7 +73,7 @@ pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Res
     followed.map_err(|error| unusable(&file, &error))
 }
 
-/// Returns the file and origin of a component, if it can have grants of its own.
+/// Returns the file and origin of a component, if it can have separate grants.
 fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
     let Source::File { path, origin } = &info.component_source else {
         return Err(Failure::usage(format!("the grants of the built-in plugin `{}` are in the config", info.name))

@@ -62,7 +62,7 @@ enum PluginCommand {
     },
     /// Build the plugin in a directory
     ///
-    /// Runs the steps in pinion-plugin.toml, or cargo. Installs no toolchain: what is missing is reported with the command
+    /// Runs the steps in pinion-plugin.toml, or cargo. Installs no toolchain: a missing one is reported with the command
     /// that installs it.
     Build {
         /// Directory with the plugin's pinion-plugin.toml or Cargo.toml
@@ -115,13 +115,13 @@ enum PluginCommand {
     Pack {
         /// File of the component, or of a core module that becomes one
         file: PathBuf,
-        /// Name of the plugin [default: that of the manifest]
+        /// Name of the plugin [default: from the manifest]
         #[arg(long)]
         name: Option<String>,
-        /// Version of the plugin [default: that of the manifest, or 0.1.0]
+        /// Version of the plugin [default: from the manifest, or 0.1.0]
         #[arg(long, value_name = "VERSION")]
         plugin_version: Option<String>,
-        /// Description of the plugin in one line [default: that of the manifest]
+        /// Description of the plugin in one line [default: from the manifest]
         #[arg(long)]
         description: Option<String>,
         #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("Capability that the plugin asks for; `http` alone asks for servers of the user's choice"))]
@@ -129,7 +129,7 @@ enum PluginCommand {
         /// Limit to raise, such as memory-bytes=67108864
         #[arg(long = "limit", value_name = "NAME=VALUE")]
         limits: Vec<String>,
-        /// Lifetime of the plugin's instances [default: that of the manifest, or call]
+        /// Lifetime of the plugin's instances [default: from the manifest, or call]
         #[arg(long, value_enum, value_name = "LIFETIME")]
         lifetime: Option<LifetimeArgument>,
         /// Ignore the manifest of FILE, and begin with one that asks for nothing
@@ -225,7 +225,7 @@ enum PluginCommand {
         #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to revoke [default: all]"))]
         capabilities: Vec<String>,
     },
-    /// Show what plugins store, or remove it
+    /// Show or remove the stored values of plugins
     ///
     /// Values belong to a plugin in one file: another file of the same name has its own. They stay when the file is removed.
     Storage {

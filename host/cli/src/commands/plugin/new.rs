@@ -62,7 +62,7 @@ pub(crate) fn run(base: &Base, name: &str, language: Language, as_json: bool) ->
     ))
 }
 
-/// Checks a name, which becomes that of a plugin, a directory and a Rust package.
+/// Checks a name, which a plugin, a directory and a Rust package get.
 fn check(name: &str) -> Result<()> {
     let is_name = (1..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -72,8 +72,8 @@ pub(crate) fn missing(plugin: &PluginInfo) -> Vec<String> {
     asked.filter(|(capability, _)| capability.granted.is_none()).map(|(_, word)| word).collect()
 }
 
-/// Returns the command that grants a plugin what it still lacks; none if it lacks nothing, or if its grants are in the
-/// config.
+/// Returns the command that grants a plugin its missing capabilities; `None` if it lacks nothing, or if its grants are
+/// in the config.
 pub(crate) fn grant_command(plugin: &PluginInfo) -> Option<String> {
     let missing = missing(plugin);
     let name = match &plugin.component_source {
@@ -320,7 +320,7 @@ fn details(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Valu
     details
 }
 
-/// A component, whatever it is granted.
+/// Describes a component, independent of its grants.
 fn described(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Value {
     let own = tools.iter().filter(|tool| info.tools.contains(&tool.name));
     let tools: Vec<_> = own

@@ -11,7 +11,7 @@ use std::io;
 /// Digits of a key that a list shows.
 const KEY_DIGITS: usize = 12;
 
-/// Lists the values of one plugin or of all, or removes those of one.
+/// Lists the values of one plugin or of all, or removes the values of one.
 pub(crate) fn run(base: &Base, plugin: Option<&str>, clear: bool, yes: bool) -> Result<()> {
     let failed = |error: io::Error| Failure::failed("could not use the values that plugins store").because(error);
     let storage = base.plugin_storage();

@@ -1,7 +1,8 @@
 //! The files of a new project in each language.
 //!
-//! `host/cli/templates` has what the author edits; the helper between that and the contract comes from `plugin-sdk`. Both
-//! are copied into the project, so that it builds wherever it goes, and needs nothing of ours from a package registry.
+//! `host/cli/templates` has the files that the author edits; the helper between that and the contract comes from
+//! `plugin-sdk`. Both are copied into the project, so that it builds wherever it goes, and needs nothing of ours from a
+//! package registry.
 
 use crate::commands::plugin::contract::TEMPLATES;
 use crate::commands::plugin::new::Language;

@@ -1,8 +1,9 @@
 //! `pinion plugin test`: runs the cases in the `tests` directory of a project.
 //!
-//! Each case runs in the real runtime, in the scripted host of the test kit: with a workspace, stored values and a
-//! conversation of its own, and with the grants, secrets and servers that it names instead of the user's. A project of
-//! others cannot use what its user has: its cases reach neither a server nor a secret nor a file outside their workspace.
+//! Each case runs in the real runtime, in the scripted host of the test kit: with a separate workspace, stored values
+//! and conversation, and with the grants, secrets and servers that it names instead of the user's. Another author's
+//! project cannot use the user's resources: its cases reach neither a server nor a secret nor a file outside their
+//! workspace.
 
 use crate::commands::plugin::build::{self, Destination};
 use crate::output::{Text, print, result, text, written};

@@ -1,8 +1,8 @@
 //! `pinion plugin watch`: builds and installs a project after each change.
 //!
 //! A running pinion watches the plugin directory, so that its next call uses the new version. Files are compared every
-//! 300 ms instead of through notifications: the list of files is short, what `.gitignore` excludes must not trigger a build,
-//! and editors, network file systems and containers then need no special case.
+//! 300 ms instead of through notifications: the list of files is short, files that `.gitignore` excludes must not
+//! trigger a build, and editors, network file systems and containers then need no special case.
 
 use crate::args::OutputFormat;
 use crate::commands::plugin::build::{self, Destination};
@@ -77,7 +77,7 @@ async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
 
 /// Lists the files of a project that a build may depend on, with their states.
 fn files(root: &Path) -> Files {
-    // A directory that cannot be listed now has no changes; the build reports what is wrong with it.
+    // A directory that cannot be listed now has no changes; the build reports the problem.
     let stamped = sources(root).unwrap_or_default().into_iter().filter_map(|path| {
         let metadata = path.metadata().ok()?;
         Some((path, (metadata.modified().ok(), metadata.len())))

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Directory of the contract below the directory that toolchains get as their WIT.
 const PACKAGE: &str = "deps/pinion-plugin";
 
-/// Files by which a project's copy of a helper is recognised, best first, with the language of the template.
+/// Files that identify a project's copy of a helper, best first, with the language of the template.
 const HELPERS: &[(&str, &str)] = &[
     ("pinion/src/lib.rs", "rust"),
     ("src/pinion/index.js", "js"),

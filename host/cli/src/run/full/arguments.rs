@@ -1,4 +1,4 @@
-//! Completions of the arguments of pinion's own commands. Those of plugins complete theirs themselves.
+//! Completions of the arguments of pinion's own commands. Commands of plugins complete their arguments themselves.
 
 use crate::commands::permissions;
 use crate::output::age;
@@ -11,7 +11,7 @@ use pinion_app::options::THINKING_LEVELS;
 use pinion_tui::{Choice, Pick};
 use std::time::SystemTime;
 
-/// Returns the arguments that a command takes; `None` if it is none of pinion itself. Blocks.
+/// Returns the arguments that a command takes; `None` if it is not a command of pinion itself. Blocks.
 pub(super) fn of_own(base: &Base, command: &str) -> Option<Vec<Choice>> {
     Some(match command {
         "mode" => ApprovalMode::every().map(|mode| choice(mode.name(), own_commands::describe(mode))).into(),
@@ -52,7 +52,7 @@ fn plans(base: &Base) -> Vec<Choice> {
     plans.into_iter().map(|(modified, file)| choice(&file, &age(seconds(modified)))).collect()
 }
 
-/// Lists what `/mcp` does, with the names of servers.
+/// Lists the actions of `/mcp`, with the names of servers.
 fn servers(base: &Base) -> Vec<Choice> {
     let config = base.mcp_config();
     let of_server = |verb: &str| {

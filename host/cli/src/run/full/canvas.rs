@@ -29,7 +29,7 @@ pub(super) struct Canvas {
     has_mouse: bool,
     /// True while the inline form shows the whole conversation on the alternate screen.
     is_viewing: bool,
-    /// Time at which the inline form drew last.
+    /// Time when the inline form drew last.
     drawn_at: Duration,
     surroundings: Surroundings,
     raw: Option<RawMode>,
@@ -126,7 +126,7 @@ impl Canvas {
         self.note_shown();
     }
 
-    /// Notes what has to be undone if the program ends without returning the terminal.
+    /// Notes the changes to undo if the program ends without returning the terminal.
     fn note_shown(&self) {
         let rows_below = self.inline.as_ref().map_or(0, Inline::rows_below);
         signals::set_shown(match self.is_viewing {
@@ -138,7 +138,7 @@ impl Canvas {
     /// Draws on this many columns and rows from now on.
     pub(super) fn resize(&mut self, columns: u16, rows: u16) {
         self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
-        // A terminal that was smaller for a moment may have lost what was below the cursor.
+        // A terminal that was smaller for a moment may have lost the rows below the cursor.
         self.forget();
     }
 
@@ -147,7 +147,7 @@ impl Canvas {
         self.buffer.area().width.into()
     }
 
-    /// Returns the reader of the terminal, which reports sizes that are not those of the canvas.
+    /// Returns the reader of the terminal, which reports sizes that differ from the canvas.
     pub(super) fn inputs(&self) -> Inputs {
         let Rect { width, height, .. } = *self.buffer.area();
         Inputs::new((width, height))

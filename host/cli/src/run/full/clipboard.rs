@@ -17,7 +17,7 @@ use tokio::process::Command;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Time limit for a program.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Age from which a picture is not kept. The messages that name it have its content.
+/// Maximum age of a picture. The messages that name it have its content.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A program, its arguments, and the variable that says that it can be used.
@@ -29,15 +29,15 @@ const READERS: [Program; 3] = [
     ("xclip", &["-selection", "clipboard", "-target", "image/png", "-out"], Some("DISPLAY")),
     ("pngpaste", &["-"], None),
 ];
-/// Programs that put what they read into the clipboard.
+/// Programs that put their input into the clipboard.
 const WRITERS: [Program; 3] = [
     ("wl-copy", &[], Some("WAYLAND_DISPLAY")),
     ("xclip", &["-selection", "clipboard", "-in"], Some("DISPLAY")),
     ("pbcopy", &[], None),
 ];
 
-/// Puts a text into the clipboard of the desktop, in the background, beside what the terminal does with OSC 52: some terminals do
-/// not know it, or ignore it by default. Over SSH, the desktop is another one.
+/// Puts a text into the clipboard of the desktop, in the background, in addition to OSC 52: some terminals do not know
+/// that sequence, or ignore it by default. Over SSH, the desktop is another one.
 pub(super) fn copy(text: String) {
     if ["SSH_CONNECTION", "SSH_TTY"].iter().any(|name| std::env::var_os(name).is_some()) {
         return;
@@ -55,7 +55,7 @@ fn usable(programs: &[Program]) -> impl Iterator<Item = Program> {
     programs.iter().copied().filter(|(_, _, variable)| variable.is_none_or(|name| std::env::var_os(name).is_some()))
 }
 
-/// Returns whether a program took a text. One that serves the clipboard from then on leaves a process of its own behind.
+/// Returns whether a program took a text. One that serves the clipboard from then on leaves another process behind.
 async fn feed(program: &str, arguments: &[&str], text: &str) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -97,7 +97,7 @@ async fn picture(base: &Base) -> Result<PathBuf> {
         .hint("this needs `wl-paste`, `xclip` or `pngpaste`; over SSH, copy the file and name it with `@`"))
 }
 
-/// Removes the files of a directory that are older. Whatever cannot be removed takes only space.
+/// Removes the files of a directory that are older. Files that cannot be removed only take space.
 fn remove_older(directory: &Path, than: SystemTime) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
         if entry.metadata().and_then(|found| found.modified()).is_ok_and(|modified| modified < than) {
@@ -106,7 +106,7 @@ fn remove_older(directory: &Path, than: SystemTime) {
     }
 }
 
-/// Returns what a program prints; `None` if there is none, or it fails.
+/// Returns a program's output; `None` if the output is empty, or the program is missing or fails.
 async fn output(program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);

@@ -1,8 +1,8 @@
 //! Unsent text of a conversation that ended or crashed: the message in the editor, and those that waited.
 //!
-//! Each conversation has a file of its own, because several may run in one directory, and holds the lock beside it. A file whose
-//! lock is free was left behind: the next conversation of its session takes it over, or else the next new one in the
-//! directory. All of this is only a convenience, so errors are ignored.
+//! Each conversation has a separate file, because several may run in one directory, and holds the lock next to it. A
+//! file whose lock is free was left behind: the next conversation of its session takes it over, or else the next new
+//! one in the directory. All of this is only a convenience, so errors are ignored.
 
 use pinion_agent::secrets::Secrets;
 use pinion_app::base::Base;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 /// Maximum bytes of a draft.
 const MAX_BYTES: u64 = 32 << 20;
-/// Age from which a draft is not wanted any more.
+/// Maximum age of a draft that is still wanted.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const DRAFT: &str = "json";
 const LOCK: &str = "lock";
@@ -33,7 +33,7 @@ pub(super) struct Draft {
 
 /// The draft of a conversation.
 pub(super) struct Drafts {
-    /// Its file without the extension; none if it could not be locked.
+    /// Its file without the extension; `None` if it could not be locked.
     file: Option<PathBuf>,
     _lock: Option<File>,
     secrets: Secrets,
@@ -48,8 +48,8 @@ struct Writer {
 }
 
 impl Drafts {
-    /// Begins the draft of a conversation, with what an earlier one left for it: one of the same session if it is continued,
-    /// or else the latest of the workspace.
+    /// Begins the draft of a conversation, with the text that an earlier conversation left for it: one of the same
+    /// session if it is continued, or else the latest of the workspace.
     pub(super) fn open(base: &Base, session: &str, is_continued: bool) -> (Self, Draft) {
         let workspace = blake3::hash(base.workspace.as_os_str().as_encoded_bytes()).to_hex();
         Self::in_directory(&base.paths.drafts(), &workspace.as_str()[..32], &base.secrets, session, is_continued)
@@ -75,7 +75,7 @@ impl Drafts {
         (drafts, draft)
     }
 
-    /// Keeps what is not sent yet, in the background.
+    /// Keeps unsent text, in the background.
     pub(super) fn save(&self, session: &str, text: String, queue: Vec<String>) {
         let clean = |text: String| self.secrets.clean(&text).into_owned();
         let queue = queue.into_iter().map(clean).collect();
@@ -123,8 +123,8 @@ fn write(file: &Path, draft: &Draft) {
     }
 }
 
-/// Returns the latest draft of a workspace that no conversation has any more and that is wanted, with its lock. Removes what is
-/// too old.
+/// Returns the latest draft of a workspace that no conversation has any more and that is wanted, with its lock. Removes
+/// drafts that are too old.
 fn left(directory: &Path, workspace: &str, is_wanted: impl Fn(&Draft) -> bool) -> Option<(PathBuf, File, Draft)> {
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let mut files: Vec<(SystemTime, PathBuf)> =

@@ -15,7 +15,7 @@ const NOT_FOUND: i32 = 127;
 /// Characters besides blanks of a value that only a shell can run.
 const OF_SHELLS: &str = "|&;<>()$`\\\"'*?[]#~=%{}";
 
-/// The text that the editor left, or the reason why there is none.
+/// The text that the editor left, or the reason why there is no text.
 pub(super) type Edited = Result<String, String>;
 
 /// An editor that is about to run, or runs. Dropping it kills the editor.
@@ -53,7 +53,7 @@ impl Editing {
         matches!(self.state, State::Running(_))
     }
 
-    /// Keeps what is left of the batch whose key started the editor, so that nothing is handled before it ends.
+    /// Keeps the rest of the batch whose key started the editor, so that nothing is handled before the editor ends.
     pub(super) fn hold(&mut self, batch: Batch) {
         if self.is_running() {
             batch.lend();

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Bytes at the end of the file that are read.
 const READ: u64 = 8 << 20;
-/// Bytes from which the file is shortened, and the messages that it keeps then.
+/// Maximum bytes of the file before it is shortened, and the messages that it keeps then.
 const MAX_BYTES: u64 = 16 << 20;
 const KEPT: usize = 1_000;
 /// Bytes of the longest message that is kept.

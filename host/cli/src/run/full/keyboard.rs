@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Time after which a UI that has not handled its batch counts as busy.
+/// Time before a UI that has not handled its batch counts as busy.
 pub(super) const BUSY: Duration = Duration::from_millis(100);
-/// Time for which the second Ctrl-C may wait for the UI. With [`BUSY`] and an exit that hangs, less than a second.
+/// Time that the second Ctrl-C may wait for the UI. With [`BUSY`] and an exit that hangs, less than a second.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Maximum time between two Ctrl-C.
 const TWICE: Duration = Duration::from_secs(3);
@@ -42,8 +42,8 @@ impl Batch {
     }
 }
 
-/// Returns a token that is cancelled when the terminal is lost, also while nothing reads it. A signal says so only if nobody
-/// ignores it.
+/// Returns a token that is cancelled when the terminal is lost, even while nothing reads it. A signal reports the loss
+/// only if it is not ignored.
 ///
 /// # Errors
 /// The system refuses a thread.
@@ -64,7 +64,7 @@ pub(super) fn lost() -> io::Result<CancellationToken> {
     Ok(lost)
 }
 
-/// Something for which a UI waits while something works.
+/// Something that a UI waits for while something works.
 pub(super) enum Next<S, T> {
     /// A step of the UI.
     Step(S),
@@ -81,7 +81,7 @@ pub(super) async fn begun<T>(work: Pin<&mut impl Future<Output = T>>) -> Option<
 }
 
 /// Waits for a step of the UI, or for the end of the work. A step that can be made comes first, so that a key that was read
-/// before the end, such as the one that interrupts, still counts for the work and for what would follow it.
+/// before the end, such as the one that interrupts, still counts for the work and for the work that would follow it.
 pub(super) async fn keys_or_end<S, T>(step: impl Future<Output = S>, work: impl Future<Output = T>) -> Next<S, T> {
     tokio::select! {
         biased;
@@ -104,7 +104,7 @@ pub(super) fn start(keys: KeyMap, inputs: Inputs, deliver: mpsc::Sender<Batch>) 
 struct Keyboard {
     keys: KeyMap,
     inputs: Inputs,
-    /// Time of the last Ctrl-C that no other key followed.
+    /// Time of the last Ctrl-C without another key after it.
     first: Option<Instant>,
     /// Time of the second of two Ctrl-C, until the UI has handled it.
     second: Option<Instant>,

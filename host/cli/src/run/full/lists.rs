@@ -1,4 +1,4 @@
-//! The lists from which the user picks: models, sessions, files and commands.
+//! The lists that the user picks from: models, sessions, files and commands.
 
 use crate::commands::model::tokens;
 use crate::output::age;
@@ -35,8 +35,8 @@ const MAX_INDENT: usize = 4;
 /// Maximum bytes of a completion.
 const MAX_INSERT: usize = 4_000;
 
-/// Lists models: the one in use, those of servers in the config, those of providers with a key, and all others. Of a family, the
-/// latest is first, as far as names tell.
+/// Lists models: the one in use, models of servers in the config, models of providers with a key, and all others. Of a
+/// family, the latest by name comes first.
 pub(super) async fn models(base: &Base, current: &str) -> Vec<Choice> {
     let Ok(models) = base.models() else { return Vec::new() };
     let origins = base.key_origins().await;
@@ -83,7 +83,7 @@ fn by_number(a: &str, b: &str) -> Ordering {
     parts(a).cmp(&parts(b))
 }
 
-/// Describes what a model takes and costs.
+/// Describes the abilities and the prices of a model.
 pub(super) fn abilities(model: &pinion_providers::Model) -> String {
     let images = if model.images { " · images" } else { "" };
     let thinks = if model.thinking == ThinkingStyle::None { "" } else { " · thinking" };
@@ -135,7 +135,7 @@ pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<Choice> {
     nested(&origins).into_iter().map(choice).collect()
 }
 
-/// Adds a session and those of its sub-agents, of at most `depth` generations.
+/// Adds a session and its sub-agents' sessions, of at most `depth` generations.
 fn add(directory: &SessionDirectory, session: Listed, depth: u32, listed: &mut Vec<Listed>) {
     let (id, path) = (session.summary.id.clone(), session.summary.path.clone());
     listed.push(session);
@@ -225,7 +225,7 @@ fn branch_of(repository: &Repository) -> Option<String> {
     Some(branch.map_or_else(|| head.chars().take(8).collect(), str::to_owned))
 }
 
-/// Lists all slash commands: those of plugins, and those of pinion itself.
+/// Lists all slash commands, of plugins and of pinion itself.
 pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashCommand> {
     let own = info.commands();
     let command = |command: pinion_plugin_runtime::CommandDefinition| SlashCommand {

@@ -1,7 +1,7 @@
 //! A conversation in the full-screen UI.
 //!
-//! The UI of `pinion-tui` draws and decides what keys mean; this module connects it with the terminal, the agent and the
-//! files. Messages and slash commands take the same way as in a conversation by lines ([`Chat::enter`]).
+//! The UI of `pinion-tui` draws the screen and interprets keys; this module connects it with the terminal, the agent
+//! and the files. Messages and slash commands take the same way as in a conversation by lines ([`Chat::enter`]).
 
 mod approver;
 mod arguments;

@@ -1,7 +1,7 @@
 //! The UI while its conversation is put together.
 //!
-//! Most sessions are read in no time, and the UI opens when they are there. Of a long one, its end is shown at once. What is
-//! typed meanwhile waits in the terminal.
+//! Most sessions are read in no time, and the UI opens when they are there. The end of a long session is shown at once.
+//! Keys typed meanwhile wait in the terminal.
 
 use crate::args::RunArgs;
 use crate::run::full::canvas::{Canvas, unusable};
@@ -47,8 +47,8 @@ impl Opening {
         Ok(Self { app: App::new(settings), canvas, batches, lost, started: Instant::now() })
     }
 
-    /// Takes the terminal and shows the end of the session to continue, if that is a long one. The inline form prints what it
-    /// shows, and has to wait for the beginning.
+    /// Takes the terminal and shows the end of the session to continue, if that is a long one. The inline form prints
+    /// its content for good, and has to wait for the beginning.
     ///
     /// # Errors
     /// The terminal cannot be used.

@@ -106,7 +106,8 @@ impl Ui {
         }
     }
 
-    /// Adds a message to the run in progress, behind its calls, with its pictures and what waited for the next message.
+    /// Adds a message to the run in progress, behind its calls, with its pictures and the messages that waited for the
+    /// next one.
     fn steer(&mut self, text: String) {
         let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text.into());
         problems.into_iter().for_each(|problem| self.to.said.put(Input::Note(Tone::Warning, problem)));

@@ -88,8 +88,8 @@ pub(super) fn has_marks(base: &Base) -> bool {
     base.config.tui.marks.unwrap_or_else(knows_sequences)
 }
 
-/// Returns what to show around the screen. Some terminals show a notification for progress, so only those get it that are known
-/// to show progress.
+/// Returns the elements to show around the screen. Some terminals show a notification for progress, so only terminals
+/// that are known to show progress get it.
 pub(super) fn surroundings(base: &Base) -> Surroundings {
     let program = std::env::var("TERM_PROGRAM").unwrap_or_default();
     let shows_progress = || {

@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Asks for a key if a conversation lacks one, and for a model. Returns the base of a conversation with the model; `None` if
-/// nothing was asked, or if the user left, of which the start of the conversation reports the lack.
+/// nothing was asked, or if the user left. Then the start of the conversation reports the lack.
 ///
 /// # Errors
 /// The terminal cannot be used.
@@ -64,7 +64,7 @@ fn brand(info: &pinion_providers::ProviderInfo) -> &str {
     }
 }
 
-/// Returns the providers to which the user can log in with a browser.
+/// Returns the providers that the user can log in to with a browser.
 fn with_login(base: &Base) -> Vec<String> {
     let with_login = |info: &&pinion_providers::ProviderInfo| info.login_page.is_some();
     base.config.registry.iter().filter(with_login).map(|info| info.name.to_owned()).collect()
@@ -92,7 +92,7 @@ struct Shown {
 /// A login with a browser that waits for the user.
 struct Login {
     provider: String,
-    /// Takes the address to which a browser elsewhere was redirected.
+    /// Takes the address that a browser elsewhere was redirected to.
     redirected: Option<oneshot::Sender<String>>,
     key: AbortOnDropHandle<Result<SecretString>>,
 }
@@ -105,7 +105,7 @@ impl Shown {
         inputs.discard();
         loop {
             self.canvas.draw_setup(&mut self.setup)?;
-            // Reading ends before the conversation begins, which would miss what another reader takes.
+            // Reading ends before the conversation begins, which would miss the keys that another reader takes.
             let is_waiting = self.login.is_some();
             let reading = tokio::task::spawn_blocking(move || {
                 let read = if is_waiting { inputs.read_within(LOOK) } else { inputs.read() };
@@ -132,7 +132,7 @@ impl Shown {
                     Some(SetupRequest::LogIn { provider }) => self.log_in(base, provider).await,
                     Some(SetupRequest::Redirected(address)) => {
                         let sender = self.login.as_mut().and_then(|login| login.redirected.take());
-                        // A login that has just ended needs none.
+                        // A login that has just ended needs no address.
                         let _ = sender.map(|sender| sender.send(address.into_text()));
                     }
                     Some(SetupRequest::StopLogin) => self.login = None,
@@ -213,7 +213,7 @@ fn keep_model(base: &Base, model: &str) {
     }
 }
 
-/// Writes the model before everything else in the config, which has none.
+/// Writes the model before everything else in a config without a model.
 fn set_model(file: &Path, model: &str) -> io::Result<()> {
     create_directory(file.parent().unwrap_or(Path::new(".")))?;
     // The config may be a link to a file that the user keeps elsewhere.

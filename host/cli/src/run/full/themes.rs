@@ -1,6 +1,6 @@
-//! Themes: those of the UI, and files `themes/NAME.toml` beside the config.
+//! Themes of the UI, and files `themes/NAME.toml` next to the config.
 //!
-//! A file sets the styles of roles, `heading = "bold #88aaff"`, and those that it leaves out come from the theme that
+//! A file sets the styles of roles, `heading = "bold #88aaff"`. Styles that it leaves out come from the theme that
 //! `base` names.
 
 use crate::output::terminal::Style;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The theme that a file changes if it names none.
+/// The theme that a file changes by default.
 const BASE: &str = "terminal";
 /// The theme that follows the background of the terminal.
 const AUTOMATIC: &str = "auto";
@@ -78,7 +78,7 @@ impl Look {
     }
 }
 
-/// Returns the theme that the config names, or none of its colours on a terminal without them.
+/// Returns the theme that the config names. On a terminal without colours, returns a theme without colours.
 ///
 /// # Errors
 /// There is no such theme, or its file is invalid.

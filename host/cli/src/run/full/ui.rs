@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 const FRAME: Duration = Duration::from_millis(33);
 /// Time for an orderly end after the terminal was lost.
 const LOST: Duration = Duration::from_secs(2);
-/// Time within which nobody leaves and comes back.
+/// Time that is too short to leave and come back.
 const AWAY: Duration = Duration::from_millis(100);
 /// Items of the transcript that remain on the main screen.
 const PRINTED_ITEMS: usize = 1_000;
@@ -105,9 +105,9 @@ pub(super) struct Ui {
     /// The completion of an argument that the user types.
     pub(super) completing: Option<AbortHandle>,
     pub(super) look: Look,
-    /// Time before which only keys cause a frame.
+    /// Until this time, only keys cause a frame.
     next_frame: Instant,
-    /// Time at which the user went to another window, until the return.
+    /// Time when the user went to another window, until the return.
     left: Option<Instant>,
 }
 
@@ -200,7 +200,7 @@ impl Ui {
             Message::User(message) => message.content.iter().filter_map(Content::as_text).collect::<String>(),
             _ => String::new(),
         };
-        // What went with a message waits for the next one, and is no text of the user.
+        // Messages that went with another one wait for the next one, and are not text of the user.
         let steered = std::mem::take(&mut self.steered);
         let (with_it, own): (Vec<_>, Vec<_>) = late.into_iter().partition(|message| steered.contains(message));
         self.to.pending.add(with_it);
@@ -220,10 +220,10 @@ impl Ui {
         }
     }
 
-    /// Shows what happens while something works. If the terminal is lost, the work is aborted.
+    /// Shows events while something works. If the terminal is lost, the work is aborted.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = std::pin::pin!(work);
-        // A key interrupts only what has begun.
+        // A key interrupts only work that has begun.
         let mut ended = begun(work.as_mut()).await;
         loop {
             let next = match ended.take() {
@@ -313,7 +313,7 @@ impl Ui {
         }
     }
 
-    /// Shows what the conversation has said.
+    /// Shows the pending output of the conversation.
     pub(super) fn said(&mut self) {
         let secrets = self.to.base.secrets.clone();
         let clean = |text: String| secrets.clean(&text).into_owned();
@@ -322,7 +322,7 @@ impl Ui {
                 Input::Note(tone, text) => Input::Note(tone, clean(text)),
                 Input::Page(text) => Input::Page(clean(text)),
                 Input::SideAnswer(text) => Input::SideAnswer(clean(text)),
-                // An earlier process stored what was no secret to it.
+                // An earlier process may have stored a text that was not a secret to it.
                 Input::Session(events) => {
                     Input::Session(events.into_iter().map(|event| secrets.clean_event(event)).collect())
                 }
@@ -350,11 +350,11 @@ impl Ui {
 
     fn batch(&mut self, batch: Option<Batch>) -> Result<()> {
         let Some(mut batch) = batch else {
-            // Whatever has begun may take its time, and nobody is there to wait for it.
+            // Work that has begun may take its time, and no user waits for it.
             self.ending.get_or_insert_with(|| signals::end_after(LOST));
             return Err(Failure::failed("the terminal is gone"));
         };
-        // The answer to a question that was asked before what arrived with it.
+        // The answer belongs to a question before the rest of its batch.
         let has_answer = batch.background.is_some();
         if let Some(theme) = batch.background.take().and_then(|background| self.look.learn(background)) {
             self.input(Input::Theme(theme));
@@ -393,7 +393,7 @@ impl Ui {
         drawn
     }
 
-    /// Applies an input and does what the UI requests.
+    /// Applies an input and carries out the UI's requests.
     pub(super) fn input(&mut self, input: Input) {
         self.is_changed = true;
         let now = self.now();

@@ -2,8 +2,8 @@
 //!
 //! The file is read again before each step, so changes by the user apply from the next step on. The host marks each
 //! step when it begins and when it ends. A step whose run was interrupted, or killed with this program, stays
-//! `running`: it may be half done, and the next run of it learns this. A step with a denied call is `failed`, whatever
-//! the model reports.
+//! `running`: it may be half done, and the next run of it learns this. A step with a denied call is `failed`, even if
+//! the model reports success.
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total};

@@ -1,6 +1,6 @@
 //! `pinion --plan` and `pinion --execute`: the agent writes a plan, a person reviews it, and the agent executes it.
 //!
-//! The file is the only link between the two, so the execution sees none of the conversation that led to the plan. This
+//! The file is the only link between the two, so the execution does not see the conversation that led to the plan. This
 //! program writes the file; no tool does.
 
 mod execute;
@@ -20,7 +20,7 @@ use pinion_app::failure::with_causes;
 use pinion_orchestration::{AnswerError, Plan, Step};
 use std::io::{self, IsTerminal as _};
 
-/// Characters of the title of a plan that has none.
+/// Characters of the title of a plan without a title.
 const MAX_TITLE: usize = 80;
 
 /// Returns the plan in a text that a model wrote instead of giving its plan as an answer; `None` if the text has no steps.
@@ -28,7 +28,8 @@ fn with_steps(text: &str) -> Option<Plan> {
     Plan::parse(text).ok().filter(|plan| !plan.steps.is_empty())
 }
 
-/// Returns the plan in such a text, with the whole text as its only step if it has none; `None` if the text is empty.
+/// Returns the plan in such a text, with the whole text as its only step if it has no steps; `None` if the text is
+/// empty.
 pub(in crate::run) fn plan_of_text(text: &str) -> Option<Plan> {
     let first = text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty())?;
     Some(with_steps(text).unwrap_or_else(|| Plan {

@@ -1,4 +1,4 @@
-//! A network with names and addresses of its own. The integration tests of the repository include this file, too.
+//! A network with its own names and addresses. The integration tests of the repository include this file, too.
 
 #![allow(unreachable_pub, reason = "public where the support crate of the integration tests includes it")]
 
@@ -19,7 +19,7 @@ pub struct TestNetwork {
     servers: Mutex<HashMap<IpAddr, SocketAddr>>,
     /// The names so far, once for each question.
     pub resolved: Mutex<Vec<String>>,
-    /// The addresses to which a connection was wanted so far.
+    /// The targets of all attempted connections so far.
     pub connected: Mutex<Vec<SocketAddr>>,
 }
 
@@ -40,7 +40,7 @@ impl TestNetwork {
         self.servers.lock().unwrap().insert(address.parse().unwrap(), server);
     }
 
-    /// A network in which `api.example.com` is this server.
+    /// A network where `api.example.com` is this server.
     pub fn with_api(server: SocketAddr) -> Arc<Self> {
         let network = Self::new();
         network.answers("api.example.com", PUBLIC);
@@ -48,7 +48,7 @@ impl TestNetwork {
         network
     }
 
-    /// Returns the addresses to which a connection was wanted so far, without ports.
+    /// Returns the addresses of all attempted connections so far, without ports.
     pub fn addresses(&self) -> Vec<String> {
         self.connected.lock().unwrap().iter().map(|address| address.ip().to_string()).collect()
     }

@@ -1,4 +1,4 @@
-//! A proxy, and what programs send to it.
+//! A proxy, and the requests that programs send to it.
 
 use crate::support::Reports;
 use crate::support::network::TestNetwork;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A conversation from which branches start.
+/// A conversation that branches start from.
 struct World {
     context: Context,
     events: Events,

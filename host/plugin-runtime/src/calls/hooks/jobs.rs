@@ -1,4 +1,4 @@
-//! The calls of hooks on an instance. Answers count against the output limit, like those of tools.
+//! The calls of hooks on an instance. Answers count against the output limit, like results of tools.
 
 use crate::bindings::exports::pinion::plugin::before_compaction::Compaction;
 use crate::bindings::exports::pinion::plugin::before_prompt::PromptVerdict;

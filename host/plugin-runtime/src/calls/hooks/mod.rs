@@ -1,9 +1,9 @@
 //! The hooks of plugins: [`PluginHooks`] for a [`Runtime`].
 //!
-//! The plugins with a hook are called one after the other, in the order in which they were loaded, each with the changes of
-//! those before it. As for tools, the current generation answers, and a plugin whose file has changed is reloaded first, but for
-//! no longer than a hook may take: the generation before answers then. A hook runs with the authority of a command of its
-//! plugin, for at most [`HOOK_MS`](crate::limits::HOOK_MS), which includes the wait for its turn.
+//! The plugins with a hook are called one after the other, in the order of their loading, each with the changes of
+//! those before it. As for tools, the current generation answers, and a plugin whose file has changed is reloaded
+//! first, but for no longer than a hook may take: the generation before answers then. A hook runs with the authority of
+//! a command of its plugin, for at most [`HOOK_MS`](crate::limits::HOOK_MS), which includes the wait for its turn.
 //!
 //! A hook that checks and fails denies the call or rejects the prompt; any other failure changes nothing. Both are reported.
 
@@ -119,7 +119,7 @@ impl Runtime {
         let current = self.registry.current();
         let graces = current.hooked(HookPoint::SessionEvents).map(|loaded| loaded.program().limits.grace_ms);
         if let Some(grace) = graces.max() {
-            // What is late is dropped.
+            // Late events are dropped.
             let _ = tokio::time::timeout(Duration::from_millis(grace), self.observers.idle()).await;
         }
     }
@@ -197,7 +197,7 @@ impl Runtime {
             let (answer, text) = match revised {
                 Ok(None) => (HookAnswer::Proceeded, String::new()),
                 Ok(Some(revised)) => {
-                    // A failed call stays failed, whatever the hook says.
+                    // A failed call stays failed, regardless of the hook's answer.
                     let failure = revised.failure.or(current.failure.map(|_| CallFailure::Reported));
                     current = CallOutcome { failure, ..revised };
                     is_revised = true;
@@ -287,7 +287,7 @@ impl Runtime {
             tokio::time::timeout(patience, refreshed).await.unwrap_or_else(|_| Some(found.clone()))
         };
         let Some(loaded) = loaded else {
-            // Gone with its file, or lost: then nobody knows what it would have said.
+            // Gone with its file, or lost: then its answer is unknown.
             let problem = self.registry.problem(plugin)?;
             return Some(Answered { answer: Err(bounded(&format!("it was not loaded: {problem}"))), ledger: None });
         };

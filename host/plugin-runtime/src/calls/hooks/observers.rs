@@ -39,7 +39,7 @@ struct Queues {
 struct Queue {
     events: VecDeque<Arc<str>>,
     bytes: usize,
-    /// The task that delivers them; none when nothing waits and nothing is being delivered.
+    /// The task that delivers them; `None` when nothing waits and nothing is being delivered.
     delivery: Option<JoinHandle<()>>,
     /// Events are being dropped, which was logged.
     is_overflowing: bool,

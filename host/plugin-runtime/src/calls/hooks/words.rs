@@ -11,8 +11,8 @@ pub(super) fn bounded(text: &str) -> String {
     cut(text, MAX_TEXT_BYTES)
 }
 
-/// Returns a text of a hook behind `title`, cut to `limit` bytes. Each line has a mark, so that none can pass for a line of
-/// somebody else.
+/// Returns a text of a hook behind `title`, cut to `limit` bytes. Each line has a mark, so that no line can pass for a
+/// line from another source.
 pub(super) fn quoted(title: &str, text: &str, limit: usize) -> String {
     let text = cut(text, limit);
     let lines = text.lines().map(|line| format!("\n> {line}"));

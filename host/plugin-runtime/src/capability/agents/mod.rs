@@ -12,7 +12,7 @@ use std::path::Path;
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the names of the tools that sub-agents may use.
 pub(crate) type Entry = Switch<BTreeSet<String>>;
-/// The tools of sub-agents; `None` when none may be started.
+/// The tools of sub-agents; `None` when no sub-agents may be started.
 pub(crate) type Grant = Option<AgentsGrant>;
 
 /// The tools of the agent that the sub-agents of a plugin may use.

@@ -23,7 +23,7 @@ impl catalog::Host for State {
     async fn commands(&mut self) -> wasmtime::Result<Vec<CommandInfo>> {
         let mut commands = self.loaded_plugins().map(|plugins| plugins.commands()).unwrap_or_default();
         let own = self.granted().map(|state| state.info.commands()).unwrap_or_default();
-        // The application's own commands win over those of plugins.
+        // The application's own commands win over plugins' commands.
         commands.retain(|command| own.iter().all(|own| own.name != command.name));
         commands.extend(own.into_iter().map(|command| CommandInfo {
             name: command.name.to_owned(),

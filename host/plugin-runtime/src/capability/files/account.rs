@@ -22,7 +22,7 @@ pub(crate) struct Account {
     pub(crate) written: Arc<Written>,
     /// Files opened, walked over or searched.
     pub(crate) files: u64,
-    /// The guest asked for its directories, and the call has none.
+    /// The guest asked for its directories, and the call has no directories.
     pub(crate) looked_in_vain: bool,
     /// A file could not be opened because the process has no file handle left. WASI has no error code for that.
     pub(crate) lacked_handles: bool,

@@ -28,7 +28,7 @@ pub(crate) struct Place<'a> {
     pub(crate) relative: PathBuf,
 }
 
-/// The granted directories of a plugin, open, and the policy for what lies in them.
+/// The granted directories of a plugin, open, and the policy for their contents.
 #[derive(Debug)]
 pub(crate) struct FileAuthority {
     workspace: Arc<Workspace>,
@@ -65,7 +65,7 @@ impl PluginAuthority {
         root.open(&self.files().workspace, self.policy().protected())
     }
 
-    /// Opens the directory in which a call creates a granted file.
+    /// Opens the directory where a call creates a granted file.
     pub(crate) fn open_for_new_file<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
         root.open_for_new_file(&self.files().workspace, self.policy().protected())
     }
@@ -76,8 +76,9 @@ impl PluginAuthority {
         places.max_by_key(|(root, _)| root.real.as_os_str().len())
     }
 
-    /// Like [`PluginAuthority::innermost`], for a path that leads through a link outside of the granted directories, such as
-    /// the user's own link to the workspace. The link only names the place; what lies there is found beneath the handle.
+    /// Like [`PluginAuthority::innermost`], for a path that leads through a link outside of the granted directories,
+    /// such as the user's own link to the workspace. The link only names the place; its contents are found beneath the
+    /// handle.
     fn through_link(&self, path: &Path) -> Option<(&Root, PathBuf)> {
         let ancestors: Vec<&Path> = path.ancestors().collect();
         let inside = |ancestor: &&Path| {
@@ -175,7 +176,7 @@ impl CallAuthority {
         self.plugin().denied(&format!("{} `{path}`", access.verb()), hint)
     }
 
-    /// The refusal of a place that is excluded; none if it is not.
+    /// The refusal of a place that is excluded; `None` if it is not.
     pub(crate) fn exclusion(&self, path: &str, spot: &Spot, access: Access) -> Option<Denied> {
         let pattern = self.plugin().policy().excluded(spot)?;
         Some(self.excluded(path, &pattern, access))

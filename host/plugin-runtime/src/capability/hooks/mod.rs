@@ -1,4 +1,4 @@
-//! The capability `hooks`: to be called before and after what the agent does.
+//! The capability `hooks`: to be called before and after actions of the agent.
 //!
 //! It is the only capability without an import: the host checks it before it calls an export of the plugin.
 
@@ -11,9 +11,9 @@ use std::path::Path;
 
 /// True if a manifest asks for it.
 pub(crate) type Ask = bool;
-/// `true`, `false`, or the points at which the plugin is called.
+/// `true`, `false`, or the points that call the plugin.
 pub(crate) type Entry = Switch<BTreeSet<HookPoint>>;
-/// The points at which the plugin is called; empty when it is not called.
+/// The points that call the plugin; empty when it is not called.
 pub(crate) type Grant = BTreeSet<HookPoint>;
 
 /// The capability.

@@ -4,7 +4,7 @@ use pinion_egress::{InvalidRule, Rule};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// The requests that a manifest asks for: `true`, or a list of rules. It bounds what the user can grant.
+/// The requests that a manifest asks for: `true`, or a list of rules. It bounds the grants that the user can give.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub enum HttpAsk {
@@ -26,12 +26,12 @@ enum Form {
 }
 
 impl HttpAsk {
-    /// The ask for what these rules cover.
+    /// The ask for the requests that these rules cover.
     pub(super) fn of(rules: Vec<Rule>) -> Self {
         if rules.is_empty() { Self::Nothing } else { Self::Rules(rules) }
     }
 
-    /// Returns the rules; none if it asks for nothing or for all.
+    /// Returns the rules; empty if it asks for nothing or for all.
     pub(super) fn rules(&self) -> &[Rule] {
         match self {
             Self::Rules(rules) => rules,
@@ -67,7 +67,7 @@ impl HttpAsk {
     }
 }
 
-/// Two asks for the same requests are equal, whatever their rules.
+/// Two asks for the same requests are equal, regardless of their rules.
 impl PartialEq for HttpAsk {
     fn eq(&self, other: &Self) -> bool {
         self.covers(other) && other.covers(self)

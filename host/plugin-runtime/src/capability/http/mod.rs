@@ -33,7 +33,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) type Ask = HttpAsk;
 /// The rules of the requests.
 pub(crate) type Entry = Vec<Rule>;
-/// The same rules; none allow nothing.
+/// The same rules; an empty list allows nothing.
 pub(crate) type Grant = Policy;
 
 /// The capability.
@@ -146,7 +146,7 @@ pub(crate) struct Account {
     requests: u64,
     max: u64,
     traffic: Arc<Traffic>,
-    /// Requests through `wasi:http`; none before the first one.
+    /// Requests through `wasi:http`; `None` before the first one.
     open: Option<Open>,
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of hosts in a ledger.
 const MAX_HOSTS: usize = 16;
 
-/// Counts requests, redirects included, from which at least one byte was sent.
+/// Counts requests, redirects included, that sent at least one byte.
 #[derive(Debug, Default)]
 pub(super) struct Traffic(Mutex<Counts>);
 

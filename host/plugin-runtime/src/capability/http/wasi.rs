@@ -1,13 +1,13 @@
 //! `wasi:http`: requests of components whose language comes with an HTTP client for it.
 //!
-//! `wasmtime-wasi-http` holds the resources and is built without a client of its own. Each request goes to
-//! [`pinion_egress`], as those of our own import do, with the authority of the call, its limits, its credentials and its
-//! ledger. What differs follows from the interface:
+//! `wasmtime-wasi-http` holds the resources and is built without its client. Each request goes to [`pinion_egress`],
+//! like the requests of our own import, with the authority of the call, its limits, its credentials and its ledger. The
+//! differences follow from the interface:
 //!
 //! - Requests run concurrently, up to [`MAX_OPEN`] in a call, and bodies are streams. Those that are still open when the
 //!   call ends are closed before its ledger is.
 //! - Redirects are returned. A guest that follows one sends another request, with all checks.
-//! - A refusal is an `internal-error` with the usual text, because `HTTP-request-denied` carries none.
+//! - A refusal is an `internal-error` with the usual text, because `HTTP-request-denied` carries no text.
 //! - The field [`CREDENTIAL`] of a request names a secret. The host takes it out and inserts the secret.
 
 use super::credential::credentials;
@@ -35,7 +35,8 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpC
 
 /// Maximum number of requests of one call that are open at once.
 const MAX_OPEN: u32 = 32;
-/// Bytes of the fields of one request, with what the host adds to keep them. A guest may hold as many as it has handles.
+/// Bytes of the fields of one request, with the host's overhead for keeping them. A guest may hold as many as it has
+/// handles.
 const MAX_FIELDS: usize = 16 << 10;
 /// Bytes that a guest writes to a body at once; the host keeps at most two such pieces for each body.
 const PIECE: usize = 16 << 10;
@@ -68,12 +69,12 @@ impl WasiRequests {
         self.hooks.next = Some(next);
     }
 
-    /// Drops what a request left behind that was not passed on, because it was malformed.
+    /// Drops the leftovers of a request that was not passed on, because it was malformed.
     pub(crate) fn forget(&mut self) {
         self.hooks.next = None;
     }
 
-    /// Returns what the functions of the interface work on.
+    /// Returns the state that the functions of the interface work on.
     pub(super) fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
         WasiHttpCtxView { hooks: &mut self.hooks, table, ctx: &mut self.context }
     }
@@ -198,7 +199,7 @@ impl Sending {
     }
 }
 
-/// Collects the body that a guest writes. The memory counts as that of the plugin's calls.
+/// Collects the body that a guest writes. The memory counts as memory of the plugin's calls.
 async fn collect(mut body: WasiBody, reserved: &mut Reserved) -> Result<Bytes, Error> {
     let mut collected = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -270,7 +271,7 @@ fn stream_of(received: mpsc::Receiver<Result<Option<Bytes>, Error>>) -> WasiBody
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The error for which the interface has no code, or none with a text.
+/// Returns the error for failures without a code in the interface, or with a code that carries no text.
 pub(super) fn said(text: impl ToString) -> Error {
     Error::InternalError(Some(text.to_string()))
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the names of the tools.
 pub(crate) type Entry = Switch<BTreeSet<String>>;
-/// The tools that may be called; `None` when none may.
+/// The tools that may be called; `None` when no tools may.
 pub(crate) type Grant = Option<InvokeGrant>;
 
 /// The tools that a plugin may call.

@@ -1,4 +1,4 @@
-//! Bounds on what servers and guests send through the import `mcp`.
+//! Bounds on the data that servers and guests send through the import `mcp`.
 
 use crate::bindings::pinion::plugin::mcp::{
     self as wit, Failure, McpError, ServerError, ServerPrompt, ServerState, ServerTool,
@@ -84,7 +84,7 @@ fn extra(tasks: Vec<McpTask>) -> Option<String> {
 /// Reads the settings of a call: its tool, or a task of an earlier one.
 ///
 /// # Errors
-/// They are no JSON object, or name a task in another form.
+/// They are not a JSON object, or name a task in another form.
 pub(super) fn called(name: String, arguments: String, extra: Option<&str>) -> Result<McpRequest, McpError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Members in which results of tools and resources have their parts.
+/// Members that hold the parts of results of tools and resources.
 const PARTS: [&str; 2] = ["content", "contents"];
 
 /// The text of a result.
@@ -16,7 +16,7 @@ pub(super) struct LongResult {
 }
 
 impl LongResult {
-    /// Reads a result. None for one of another kind than those of tools and resources.
+    /// Reads a result. `None` for a result of anything but a tool or a resource.
     pub(super) fn read(result: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(result).ok()?;
         let member = PARTS.into_iter().find(|member| value.get(member).is_some_and(Value::is_array))?;
@@ -24,7 +24,7 @@ impl LongResult {
         let texts: Option<Vec<&str>> = parts.iter().map(|part| part.get("text").and_then(Value::as_str)).collect();
         let text = match texts.filter(|texts| !texts.is_empty()) {
             Some(texts) => texts.into_iter().map(in_lines).collect::<Vec<_>>().join("\n\n"),
-            // Pictures, structured content and the like.
+            // Pictures, structured content and similar.
             None => pretty(&value),
         };
         Some(Self {

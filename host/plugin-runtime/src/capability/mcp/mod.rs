@@ -1,7 +1,7 @@
 //! The capability `mcp`: servers of the Model Context Protocol.
 //!
-//! A server is a program or a remote service, so its use needs both effects, `executes` and `network`, whatever the server
-//! says about its tools. The application provides the servers through the port [`McpServers`].
+//! A server is a program or a remote service, so its use needs both effects, `executes` and `network`, regardless of
+//! the server's claims about its tools. The application provides the servers through the port [`McpServers`].
 
 mod checked;
 pub(crate) mod import;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the names of the servers.
 pub(crate) type Entry = Switch<BTreeSet<String>>;
-/// The servers that may be used; `None` when none may.
+/// The servers that may be used; `None` when no servers may.
 pub(crate) type Grant = Option<McpGrant>;
 
 /// The servers that a plugin may use.

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 /// The configured servers of the Model Context Protocol, as an application provides them.
 pub trait McpServers: Send + Sync {
-    /// Returns all servers in a stable order, with what each said last. Starts none and does not wait.
+    /// Returns all servers in a stable order, each with its latest answers. Starts no server and does not wait.
     fn servers(&self) -> Vec<McpServer>;
 
-    /// Returns a text that changes when the servers would offer something else, whatever the state of their connections. It
-    /// is compared with that of an earlier process, before anything else is asked.
+    /// Returns a text that changes when the servers would offer something else, regardless of the state of their
+    /// connections. It is compared with the text of an earlier process, before anything else is asked.
     fn fingerprint(&self) -> String {
         let mut text = String::new();
         for server in self.servers() {
@@ -47,20 +47,21 @@ pub trait McpServers: Send + Sync {
 pub struct McpCall {
     /// Cancelled when the result is no longer wanted.
     pub cancel: CancellationToken,
-    /// The time by which the request has to end.
+    /// The deadline of the request.
     pub deadline: Instant,
     /// Takes the lines that the server reports as progress.
     pub progress: Arc<dyn ToolProgress>,
     /// The id of the session that makes the call; empty for calls of the host itself.
     pub session: Arc<str>,
-    /// The conversation of the call, on whose behalf a server may ask the user or the model; none outside of conversations.
+    /// The conversation of the call; a server may ask the user or the model on its behalf. `None` outside of
+    /// conversations.
     pub services: Option<Services>,
-    /// True if the user types: the request goes to a server that is connected and fails otherwise; nobody is asked, and
-    /// nothing is started.
+    /// True if the user types: the request goes to a server that is connected and fails otherwise; no question is
+    /// asked, and nothing is started.
     pub only_connected: bool,
 }
 
-/// Says that there are no servers, whatever is asked.
+/// An implementation of the port that has no servers.
 pub(crate) struct NoServers;
 
 impl McpServers for NoServers {

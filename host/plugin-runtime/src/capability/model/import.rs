@@ -38,7 +38,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Counts what was used for an answer.
+    /// Counts the resources used for an answer.
     pub(crate) fn settle(
         mut self,
         answer: Result<CompletionAnswer, CompletionError>,

@@ -14,14 +14,14 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the models and the limit.
 pub(crate) type Entry = Switch<ModelEntry>;
-/// The models that may be asked; `None` when none may.
+/// The models that may be asked; `None` when no models may.
 pub(crate) type Grant = Option<ModelGrant>;
 
 /// The narrowing form of the entry in a grants table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ModelEntry {
-    /// Models beside that of the conversation, as `--model` accepts them.
+    /// Models besides the conversation's model, as `--model` accepts them.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub models: BTreeSet<String>,
     /// Tokens that the plugin may use while the program runs.
@@ -32,7 +32,7 @@ pub struct ModelEntry {
 /// The models that a plugin may ask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelGrant {
-    /// Models beside that of the conversation.
+    /// Models besides the conversation's model.
     pub models: BTreeSet<String>,
     /// Tokens that the plugin may use while the program runs; `None` for the limits of the run alone.
     pub max_tokens: Option<u64>,
@@ -119,7 +119,7 @@ impl super::definition::Account for Account {
 pub(crate) struct UsedTokens(Mutex<HashMap<String, u64>>);
 
 impl UsedTokens {
-    /// Reserves up to `wanted` tokens within `limit`; `None` when none are left.
+    /// Reserves up to `wanted` tokens within `limit`; `None` when no tokens are left.
     pub(crate) fn reserve(&self, plugin: &str, wanted: u64, limit: Option<u64>) -> Option<u64> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = used.entry(plugin.to_owned()).or_default();
@@ -128,7 +128,7 @@ impl UsedTokens {
         (reserved > 0).then_some(reserved)
     }
 
-    /// Replaces a reservation by what was used.
+    /// Replaces a reservation by the actual use.
     pub(crate) fn settle(&self, plugin: &str, reserved: u64, used_now: u64) {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = used.entry(plugin.to_owned()).or_default();

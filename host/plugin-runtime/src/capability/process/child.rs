@@ -101,7 +101,8 @@ impl child_process::HostChild for State {
 }
 
 impl State {
-    /// Checks the authority of the current call, which may not be that of the call that started a program.
+    /// Checks the authority of the current call, which may differ from the authority of the call that started a
+    /// program.
     fn may_run(&self) -> Result<(), ProcessError> {
         let checked = self.call.authority.check::<Process>();
         checked.map(drop).map_err(|denied| ProcessError::Denied(denied.to_string()))

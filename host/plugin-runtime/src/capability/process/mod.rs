@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the names of the variables that programs get.
 pub(crate) type Entry = Switch<Vec<String>>;
-/// The environment of programs; `None` when none may run.
+/// The environment of programs; `None` when no programs may run.
 pub(crate) type Grant = Option<ProcessGrant>;
 
 /// The environment of the programs that a plugin runs.

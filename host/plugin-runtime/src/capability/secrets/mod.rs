@@ -26,7 +26,7 @@ const MAX_NAME: usize = 64;
 pub(crate) type Ask = SecretsAsk;
 /// The names of the secrets.
 pub(crate) type Entry = BTreeSet<String>;
-/// The secrets; `None` when there are none.
+/// The secrets; `None` without any.
 pub(crate) type Grant = Option<SecretsGrant>;
 
 /// The secrets that a plugin may use.

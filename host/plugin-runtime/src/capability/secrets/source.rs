@@ -1,4 +1,4 @@
-//! The source of secrets: the application, which knows what the user defined.
+//! The source of secrets: the application, which knows the user's definitions.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -8,14 +8,15 @@ use std::fmt;
 
 /// The secrets that the user defined. Implemented by the application.
 pub trait SecretSource: Send + Sync + fmt::Debug {
-    /// Returns whether a secret of this name is defined and has a value, as far as can be told without running a program.
+    /// Returns whether a secret of this name is defined and has a value, to the extent that is known without running a
+    /// program.
     fn has(&self, name: &str) -> bool;
 
     /// Returns the value of a secret. Before it does, it adds the value to everything that redacts output. May read files
     /// and wait for programs, in bounded time; dropping the future stops both.
     fn value<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<SecretString, SecretError>>;
 
-    /// Returns the HTTP requests that may carry a secret; none if the user named no hosts.
+    /// Returns the HTTP requests that may carry a secret; `None` if the user named no hosts.
     fn requests(&self, name: &str) -> Option<SecretRequests>;
 }
 
@@ -45,7 +46,7 @@ pub enum SecretPlacement {
     Header {
         /// The name, such as `authorization`.
         name: String,
-        /// The word before the secret, such as `Bearer`; none if the secret is the whole value.
+        /// The word before the secret, such as `Bearer`; `None` if the secret is the whole value.
         scheme: Option<String>,
     },
     /// The password of `authorization: Basic`.

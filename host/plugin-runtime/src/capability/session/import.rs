@@ -1,4 +1,4 @@
-//! The import `session`. Every function works on the conversation that made the call, and on no other.
+//! The import `session`. Every function works only on the conversation that made the call.
 
 use super::{MAX_TITLES, Session, SessionAccess};
 use crate::bindings::pinion::plugin::session::{self, Entry, SessionError};

@@ -1,4 +1,4 @@
-//! Everything that is stored, for the application: what belongs to which plugin, copies for new sessions, and removal.
+//! Everything that is stored, for the application: the owner of each value, copies for new sessions, and removal.
 
 use super::journal::{self, Kind};
 use super::place::{Owner, session_name};
@@ -57,7 +57,7 @@ impl PluginStorage {
     /// Returns the plugins that store values, by name.
     ///
     /// # Errors
-    /// A directory cannot be read, is a link, or belongs to somebody else.
+    /// A directory cannot be read, is a link, or belongs to another user.
     pub fn plugins(&self) -> io::Result<Vec<StoredPlugin>> {
         let mut plugins: BTreeMap<String, StoredPlugin> = BTreeMap::new();
         for directory in self.entries("plugins")? {
@@ -94,7 +94,7 @@ impl PluginStorage {
         Ok(())
     }
 
-    /// Copies the values of one session to another one that has none.
+    /// Copies the values of one session to another one without values.
     ///
     /// # Errors
     /// The values cannot be read or written.

@@ -1,4 +1,4 @@
-//! The format of a file of values: a head, then records, each of which replaces earlier ones of its key.
+//! The format of a file of values: a head, then records, each replacing earlier ones of its key.
 //!
 //! ```text
 //! head:   "pinion values 1\n"  id (16 bytes)
@@ -80,7 +80,7 @@ impl Prefix {
         numbers
     }
 
-    /// Parses the first bytes of a record. None if they are not those of one in this file.
+    /// Parses the first bytes of a record. `None` if they do not begin a record of this file.
     fn parse(bytes: &[u8; PREFIX_BYTES], id: &FileId) -> Option<Self> {
         let kind = [Kind::Owner, Kind::Value, Kind::Removed].into_iter().find(|kind| *kind as u8 == bytes[0])?;
         let prefix = Self {
@@ -146,7 +146,7 @@ pub(super) fn encode(id: &FileId, kind: Kind, version: u32, key: &[u8], value: &
 }
 
 /// Reads the records from the offset `from` to the end of a file of `length` bytes. Returns the offset behind the last
-/// complete one: what follows was being written, by a process that was killed or is at it now.
+/// complete one: the bytes after it were being written by a process that was killed or is still writing.
 pub(super) fn scan(
     file: &mut File,
     id: &FileId,

@@ -1,8 +1,8 @@
 //! The capability `storage`: values that the host keeps for a plugin.
 //!
-//! The values of a scope are one file. [`place`] decides on its path, [`journal`] defines its format, [`store`] reads and
-//! changes it, and [`stores`] shares the open ones between calls. [`contents`] lets the application list, copy and remove
-//! what is stored.
+//! The values of a scope are one file. [`place`] decides on its path, [`journal`] defines its format, [`store`] reads
+//! and changes it, and [`stores`] shares the open ones between calls. [`contents`] lets the application list, copy and
+//! remove stored values.
 
 pub(crate) mod contents;
 pub(crate) mod import;

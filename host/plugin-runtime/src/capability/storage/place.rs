@@ -30,7 +30,7 @@ pub(super) struct Place {
 pub(super) struct Owner {
     pub(super) plugin: String,
     pub(super) source: String,
-    /// The workspace, or `session`; none for values of the plugin everywhere.
+    /// The workspace, or `session`; `None` for values of the plugin everywhere.
     pub(super) scope: Option<String>,
 }
 

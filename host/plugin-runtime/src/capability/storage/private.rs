@@ -1,4 +1,4 @@
-//! Directories and files that only this user may access, and that are no links.
+//! Directories and files that only this user may access, and that are not links.
 
 use pinion_workspace::paths::unblocked::open_directory;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::Path;
 pub(super) fn create_directories(directories: &[impl AsRef<Path>]) -> io::Result<()> {
     for (position, directory) in directories.iter().enumerate() {
         let mut builder = DirBuilder::new();
-        // What is above the first one is the application's.
+        // The application owns everything above the first one.
         builder.recursive(position == 0);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -30,7 +30,7 @@ pub(super) fn create_directories(directories: &[impl AsRef<Path>]) -> io::Result
 /// Checks directories that should exist. Returns false if one is missing.
 ///
 /// # Errors
-/// One of them is a link or no directory, or belongs to somebody else.
+/// One of them is a link or not a directory, or belongs to another user.
 pub(super) fn check_directories(directories: &[impl AsRef<Path>]) -> io::Result<bool> {
     for directory in directories {
         match check_directory(directory.as_ref()) {
@@ -85,7 +85,7 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file for reading; none when it does not exist.
+/// Opens a file for reading; `None` when it does not exist.
 pub(super) fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     match open(path, options) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

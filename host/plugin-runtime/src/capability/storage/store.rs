@@ -1,9 +1,9 @@
 //! The values of one scope.
 //!
-//! A [`Store`] remembers where the values are in their file, and reads what other processes appended before each use.
-//! Writers hold a lock of the system, so that a compare-and-set holds across processes; readers need none, because
-//! records are only appended, and a file is rewritten as a new one. A change is one record, on the disk before the caller
-//! learns of it: a kill at any byte leaves the value before or the one after.
+//! A [`Store`] remembers where the values are in their file, and reads the records that other processes appended before
+//! each use. Writers hold a lock of the system, so that a compare-and-set holds across processes; readers need no lock,
+//! because records are only appended, and a file is rewritten as a new one. A change is one record, on the disk before
+//! the caller gets the result: a kill at any byte leaves the value before or the one after.
 
 use super::journal::{self, FileId, HEAD_BYTES, Kind, MAX_KEY, MAX_VALUE, Prefix, ReadError, Record};
 use super::place::Place;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// Bytes that a value counts in addition to its own and those of its key: about what the host needs to find it.
+/// Bytes that a value counts in addition to its own size and its key: roughly the host's overhead to find it.
 pub(super) const OVERHEAD: u64 = 256;
 /// Bytes of records that no longer count, before a file is rewritten even if it has few others.
 const SLACK: u64 = 1024 * 1024;
@@ -45,7 +45,7 @@ pub(super) enum Expected {
 /// An operation had no effect.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StoreError {
-    /// The key, the value or the limit is none; the text says which.
+    /// The key, the value or the limit is invalid; the text says which.
     #[error("{0}")]
     Invalid(String),
     /// Bytes that the key and the value may have.
@@ -182,7 +182,7 @@ impl Store {
         }
     }
 
-    /// Opens the file, if there is one, and reads what is new in it.
+    /// Opens the file, if there is one, and reads its new records.
     fn current(&self, index: &mut Index) -> Result<Option<File>, StoreError> {
         self.opened(index, OpenOptions::new().read(true)).map(|opened| opened.map(|(file, _)| file))
     }
@@ -198,7 +198,7 @@ impl Store {
         Ok(Some(file))
     }
 
-    /// Opens the file and reads what is new in it. Returns its length, too.
+    /// Opens the file and reads its new records. Returns its length, too.
     fn opened(&self, index: &mut Index, options: &mut OpenOptions) -> Result<Option<(File, u64)>, StoreError> {
         let is_there = private::check_directories(&self.place.directories).map_err(|error| self.failed(&error))?;
         let file = match is_there {
@@ -206,7 +206,7 @@ impl Store {
             false => None,
         };
         let Some(mut file) = file else {
-            // Somebody removed the values.
+            // Another process removed the values.
             *index = Index::default();
             return Ok(None);
         };
@@ -308,7 +308,7 @@ impl Rewrite {
 }
 
 impl Index {
-    /// Reads what was appended, or everything if it is another file. Returns the length of the file.
+    /// Reads the appended records, or everything if it is another file. Returns the length of the file.
     fn read(&mut self, file: &mut File) -> Result<u64, ReadError> {
         let length = file.metadata()?.len();
         if length > MAX_FILE {
@@ -367,7 +367,7 @@ fn check_key(key: &str) -> Result<(), StoreError> {
     }
 }
 
-/// Returns an id that no other file has.
+/// Returns an id that is unique to a file.
 fn unused_id() -> FileId {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -63,7 +63,7 @@ async fn replace_compares_versions_across_stores() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_increments_lose_nothing() {
     let (_directory, root) = root();
-    // Two stores with indexes of their own, as in two processes.
+    // Two stores with separate indexes, as in two processes.
     let stores = [Arc::new(Store::new(place(&root))), Arc::new(Store::new(place(&root)))];
     let tasks = stores.map(|store| {
         tokio::spawn(async move {
@@ -99,7 +99,7 @@ async fn kill_at_any_byte_of_a_write_keeps_the_value_before_it() {
     set(&store, "a", b"after it, at greater length").await.unwrap();
     let whole = fs::read(&place.values).unwrap();
     for length in before as usize..whole.len() {
-        // What the kill left, and what a loss of power may leave of it.
+        // The remains after the kill, and after an additional loss of power.
         let zeros = vec![0; whole.len() - length];
         for bytes in [whole[..length].to_vec(), [&whole[..length], &zeros].concat()] {
             if bytes == whole {

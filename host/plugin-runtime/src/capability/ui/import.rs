@@ -102,7 +102,7 @@ impl State {
         self.spend_output(blocks::bytes(&blocks))?;
         let services = match self.user() {
             Ok(services) => services,
-            // Nobody looks, which is no failure of the plugin.
+            // No user looks, which is not a failure of the plugin.
             Err(UiError::Headless) => return Ok(Ok(())),
             Err(error) => return Ok(Err(error)),
         };
@@ -135,7 +135,8 @@ impl State {
         self.call.deadline.wait_for_person(services.ask(dialog)).await.map_err(unanswered)
     }
 
-    /// Asks for all values of a form at once, again while they do not match its schema. None where forms are not shown.
+    /// Asks for all values of a form at once, again while they do not match its schema. `None` where forms are not
+    /// shown.
     async fn fill_at_once(&mut self, question: &str, form: &FormSchema) -> Result<Option<String>, UiError> {
         let mut hint = String::new();
         loop {

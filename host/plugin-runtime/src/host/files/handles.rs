@@ -1,10 +1,10 @@
 //! The open handles of one instance's guests.
 //!
-//! WASI's own table knows what a handle is; this one knows where it lies, and that it belongs to the call that opened it.
-//! Granted directories belong to the instance, because guests look them up once and keep them; the authority over
-//! them is checked for each operation. Everything else ends with its call: its entry here is gone, so that no operation
-//! finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the guest's later
-//! `drop` of it does no harm.
+//! WASI's own table knows the kind of a handle; this one knows where it lies, and that it belongs to the call that
+//! opened it. Granted directories belong to the instance, because guests look them up once and keep them; the authority
+//! over them is checked for each operation. Everything else ends with its call: its entry here is gone, so that no
+//! operation finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the
+//! guest's later `drop` of it does no harm.
 
 use super::listing::Listing;
 use crate::limits::descriptors::Permit;
@@ -84,7 +84,7 @@ impl Handles {
     }
 }
 
-/// A directory in which no operation is ever done, to stand where a descriptor was.
+/// A directory that no operation ever uses, to replace a descriptor.
 pub(super) fn blank() -> Option<&'static Dir> {
     static BLANK: OnceLock<Option<Dir>> = OnceLock::new();
     let path = if cfg!(windows) { "NUL" } else { "/dev/null" };

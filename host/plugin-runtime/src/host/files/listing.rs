@@ -1,8 +1,8 @@
 //! Directory streams.
 //!
-//! The entries of a directory are read when the stream is made, so that what the guest does between two entries does not
-//! change them. Their memory is the host's: the entries that all streams of a call hold are bounded in number and bytes,
-//! and counted before they are kept.
+//! The entries of a directory are read when the stream is made, so that the guest's actions between two entries do not
+//! change them. Their memory is the host's: the entries that all streams of a call hold are bounded in number and
+//! bytes, and counted before they are kept.
 
 use cap_primitives::fs::{FileType, read_base_dir};
 use std::ffi::OsString;

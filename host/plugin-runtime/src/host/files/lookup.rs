@@ -3,7 +3,7 @@
 //! Where a call may read everything in a granted directory and does no more than read, the path is left to WASI, which
 //! resolves it in the kernel. In all other cases it is walked here ([`pinion_workspace::paths::beneath`]), the location is
 //! checked against the call's authority, and the operation is done on the last name alone, in the handle of the directory
-//! that holds it, without following links. So what is used is what was checked.
+//! that holds it, without following links. So the checked entry is the used one.
 
 use super::handles::{Handle, blank};
 use super::{Fd, Files};
@@ -50,7 +50,7 @@ pub(super) struct At {
     is_temporary: bool,
     /// The granted directory that it lies in.
     pub(super) root: usize,
-    /// The resolved place; none if WASI resolves the path.
+    /// The resolved place; `None` if WASI resolves the path.
     pub(super) spot: Option<Spot>,
 }
 
@@ -138,7 +138,7 @@ impl Files<'_> {
         Ok(At { directory, name, flags: PathFlags::empty(), is_temporary: true, root, spot: Some(spot) })
     }
 
-    /// Checks a place, and returns what its directory may be used for.
+    /// Checks a place, and returns the permissions of its directory.
     fn check(&mut self, path: &str, spot: &Spot, purpose: Purpose) -> FsResult<FsPerms> {
         let target = spot.target();
         let access = self.call.access(&target);
@@ -220,8 +220,8 @@ impl Purpose {
 }
 
 impl Files<'_> {
-    /// Refuses to rename a directory that has a read-only name somewhere inside, or too much to be sure: that would put what
-    /// decides what runs into another place. Refuses one with an excluded file for the same reason.
+    /// Refuses to rename a directory that has a read-only name somewhere inside, or too many entries to be sure: that
+    /// would move files that decide which programs run. Refuses one with an excluded file for the same reason.
     pub(super) fn refuse_to_move(&mut self, spot: &Spot) -> FsResult<()> {
         let exclusions = self.call.plugin().policy().protected().exclusions().clone();
         let from = spot.target();
@@ -241,7 +241,7 @@ impl Files<'_> {
     }
 }
 
-/// Decides about a path in a directory that is to be renamed.
+/// Decides about a path in a directory before its renaming.
 type IsFixed<'a> = &'a mut dyn FnMut(&Path, bool) -> bool;
 
 fn refuse_inside(spot: &Spot, is_fixed: IsFixed<'_>) -> FsResult<()> {

@@ -15,7 +15,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode,
 /// Opens a place in a directory. Blocks, as all of WASI's files do here.
 ///
 /// # Errors
-/// Those of the system, the flags contradict each other, or the directory is read-only.
+/// The system's error, the flags contradict each other, or the directory is read-only.
 pub(super) fn open(directory: &Dir, at: &At, open: OpenFlags, flags: DescriptorFlags) -> FsResult<Descriptor> {
     let changes = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
     let synchronous = DescriptorFlags::FILE_INTEGRITY_SYNC
@@ -53,7 +53,7 @@ fn options(path: PathFlags, open: OpenFlags, flags: DescriptorFlags) -> (OpenOpt
         options.write(true).truncate(open.contains(OpenFlags::TRUNCATE));
         mode |= OpenMode::WRITE;
     }
-    // A file that is not opened for writing is opened for reading, whatever the guest may do with it.
+    // A file that is not opened for writing is opened for reading, regardless of the guest's permissions.
     if flags.contains(DescriptorFlags::READ) || !writes {
         options.read(true);
         mode |= OpenMode::READ;

@@ -1,4 +1,4 @@
-//! Conversion between the contract's types and those of the crate `pinion-workspace`.
+//! Conversion between the contract's types and the types of the crate `pinion-workspace`.
 
 use crate::bindings::pinion::plugin::workspace as wit;
 use pinion_workspace::{

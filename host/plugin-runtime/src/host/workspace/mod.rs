@@ -144,7 +144,7 @@ impl State {
         if let Some(denied) = self.call.authority.exclusion(path, &spot, access) {
             return Err(WorkspaceError::Denied(denied.to_string()));
         }
-        // Ignore files beside a granted file do not belong to the grant.
+        // Ignore files next to a granted file do not belong to the grant.
         let relative = location.strip_prefix(&opened.location).ok().filter(|_| !opened.is_file());
         let relative = relative.map(Path::to_owned).unwrap_or_default();
         let denied = opened.denied.iter().filter_map(|denied| denied.strip_prefix(&location).ok());
@@ -193,7 +193,7 @@ impl State {
         Ok(())
     }
 
-    /// Finds the place of a file that is to be replaced, and creates missing directories.
+    /// Finds the place of a file to replace, and creates missing directories.
     fn writable(&self, path: &str) -> Result<Spot, WorkspaceError> {
         let (place, opened) = self.granted_root(path, Access::Write)?;
         let (authority, plugin) = (&self.call.authority, self.call.authority.plugin());
@@ -244,7 +244,7 @@ impl State {
     }
 }
 
-/// The state in which a file may be replaced.
+/// The condition for replacing a file.
 enum Expected {
     Anything,
     /// The state that the session of the call last read. A file that the session did not read may be in any state.

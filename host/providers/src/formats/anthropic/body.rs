@@ -150,7 +150,7 @@ impl ThinkingSettings {
     }
 }
 
-/// The thinking budget, with room for the answer beside it; `None` when the output limit leaves no room.
+/// The thinking budget, with room left for the answer; `None` when the output limit leaves no room.
 fn budget(request: &Request, max_tokens: u64) -> Option<u64> {
     let wanted = request.options.budget().or(level_budget(request.options.thinking)).unwrap_or(MIN_BUDGET);
     let room = max_tokens.saturating_sub(MIN_BUDGET);

@@ -17,7 +17,7 @@ pub struct Reply {
     parts: Parts<u64>,
     /// The kinds and IDs of the blocks that have begun.
     begun: BTreeMap<u64, (String, String)>,
-    /// The blocks that are not for this client, such as those of the vendor's own tools.
+    /// The blocks that are not for this client, such as the blocks of the vendor's own tools.
     skipped: BTreeSet<u64>,
     /// The vendor's ID of the message.
     id: String,

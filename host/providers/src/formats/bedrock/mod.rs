@@ -6,8 +6,8 @@
 //! follow its end.
 //!
 //! Documentation: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html>,
-//! <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>, `/claude-messages-adaptive-thinking.html`
-//! beside it.
+//! <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>,
+//! `/claude-messages-adaptive-thinking.html` next to it.
 
 mod body;
 mod stream;

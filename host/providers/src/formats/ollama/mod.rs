@@ -5,7 +5,7 @@
 //! the conversation.
 //!
 //! Documentation: <https://docs.ollama.com/api/chat>, `/api/errors`, <https://docs.ollama.com/capabilities/thinking>,
-//! `/tool-calling`, `/vision` beside it.
+//! `/tool-calling`, `/vision` next to it.
 
 mod body;
 mod stream;

@@ -204,7 +204,7 @@ fn result_message<'a>(
     WireMessage::Tool { tool_call_id: &result.call_id, content: WireContent::joined(here) }
 }
 
-/// Facts that decide whether, and in which form, the thinking of a reply is returned to the vendor.
+/// Facts that decide whether and how the thinking of a reply is returned to the vendor.
 #[derive(Clone, Copy)]
 struct Back {
     place: ThinkingBack,
@@ -217,7 +217,7 @@ struct Back {
 /// Converts a reply; `None` when nothing in it is acceptable to the vendor.
 fn reply_message<'a>(reply: &'a AssistantMessage, back: Back) -> Option<WireMessage<'a>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
-    // What a server adds to its own calls and messages, it may expect back.
+    // A server may expect its additions to its own calls and messages back.
     let has_others = back.is_own && matches!(back.place, ThinkingBack::Field(_) | ThinkingBack::AsItCame(_));
     let calls = reply.tool_calls().map(|call| Call {
         id: &call.id,
@@ -271,7 +271,7 @@ fn chunks(reply: &AssistantMessage, part: impl Fn(&Thinking) -> Option<Value>) -
     has_thinking.then_some(ReplyContent::Chunks(chunks))
 }
 
-/// Removes what Mistral, which rejects unknown fields, may have added to its own part.
+/// Removes fields that Mistral, which rejects unknown fields, may have added to its own part.
 fn without_unknown_fields(mut part: Value) -> Value {
     if let Value::Object(fields) = &mut part {
         fields.retain(|name, _| matches!(&**name, "type" | "thinking" | "signature"));
@@ -338,7 +338,7 @@ enum WireMessage<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    /// The content in which a cache breakpoint can be set.
+    /// The content that can take a cache breakpoint.
     fn content(&mut self) -> Option<&mut WireContent<'a>> {
         match self {
             Self::User { content } | Self::Tool { content, .. } => Some(content),

@@ -1,4 +1,4 @@
-//! Assigns deltas to the calls of a reply, and keeps what only the server understands of a call.
+//! Assigns deltas to the calls of a reply, and keeps the fields of a call that only the server understands.
 //!
 //! Some servers number every call 0 and tell them apart by ID or not at all, some omit the number, some repeat ID and name
 //! with every delta, some send the ID or the arguments before the name, and some number the parts of a call differently.
@@ -9,7 +9,7 @@ use crate::decode::{MAX_EVENT_BYTES, MAX_PARTS, Writer, too_many_parts};
 use pinion_protocol::{PartKind, ProviderError, StreamEvent};
 use serde_json::Value;
 
-/// The calls of one reply, in the order in which they began.
+/// The calls of one reply, in the order of their beginnings.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<OpenCall>);
 
@@ -72,7 +72,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Stores what only the server understands as the signature of the call.
+    /// Stores the fields that only the server understands as the signature of the call.
     pub(super) fn sign(&mut self, writer: &mut Writer) -> Result<(), ProviderError> {
         for OpenCall { key, others, .. } in self.0.drain(..) {
             if let Some(key) = key.filter(|_| !others.is_empty()) {

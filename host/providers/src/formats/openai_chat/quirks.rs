@@ -19,7 +19,7 @@ pub struct Quirks {
     pub thinking: ThinkingParam,
     /// The place for thinking that is sent back to the model.
     pub thinking_back: ThinkingBack,
-    /// Accepts `cache_control`, for models whose vendor caches only what is marked.
+    /// Accepts `cache_control`, for models whose vendor caches only marked content.
     pub breakpoints: bool,
     /// The constraint on tool call IDs.
     pub(crate) ids: IdRule,
@@ -33,7 +33,7 @@ pub struct Quirks {
     pub replies_after_results: bool,
 }
 
-/// The parameter with which a vendor requests thinking.
+/// The parameter that requests thinking from a vendor's model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkingParam {
     /// `"reasoning_effort": "high"`.
@@ -51,7 +51,7 @@ pub enum ThinkingBack {
     No,
     /// Text in this field of the message. While the model thinks, every message has the field, if only with no text.
     Field(&'static str),
-    /// Place of the thinking in the reply: a field of its own, this field, or the content.
+    /// Place of the thinking in the reply: a separate field, this field, or the content.
     AsItCame(&'static str),
     /// A part of the message's content, with its signature.
     Chunk,

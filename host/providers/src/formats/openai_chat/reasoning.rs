@@ -14,7 +14,7 @@ pub(super) type Field = (Cow<'static, str>, Value);
 
 /// The limit on the size of all that is stored, in bytes.
 const MAX_SIZE: usize = 16 << 20;
-/// The limit on the number of details, each of which is compared with those before it.
+/// The limit on the number of details; each is compared with those before it.
 const MAX_DETAILS: usize = 1024;
 /// The fields that servers use for the readable text. A stored session may name any other, such as `role`.
 const TEXT_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_text", "thinking"];
@@ -62,7 +62,7 @@ impl Reasoning {
         !self.details.is_empty() || !self.blocks.is_empty() || !self.others.is_empty()
     }
 
-    /// Counts what is stored.
+    /// Counts the stored bytes.
     pub(super) fn grow(&mut self, fields: &Detail) -> Result<(), ProviderError> {
         if !fields.is_empty() {
             self.size += size_of_fields(fields);
@@ -104,7 +104,7 @@ impl Reasoning {
     }
 }
 
-/// Returns whether a field of a message means nothing to anybody but the server, which expects it back.
+/// Returns whether a field of a message means nothing except to the server, which expects it back.
 fn is_opaque(name: &str) -> bool {
     let has = |part| name.contains(part);
     has("signature")
@@ -113,7 +113,7 @@ fn is_opaque(name: &str) -> bool {
         || matches!(name, "extra_content" | "provider_specific_fields")
 }
 
-/// Takes over fields that have a value, and those of the objects among them.
+/// Takes over fields that have a value, and the fields of the objects among them.
 pub(super) fn take_over(known: &mut Detail, fields: Detail) {
     for (name, value) in fields {
         match (known.get_mut(&name), value) {
@@ -182,7 +182,7 @@ fn continues(detail: &Detail, known: &Detail, is_last: bool) -> bool {
     same_place && same_id && kind == of(known, "type")
 }
 
-/// Appends texts and takes over what is new.
+/// Appends texts and takes over new fields.
 fn merge(known: &mut Detail, detail: Detail) {
     for (name, value) in detail {
         let is_empty = value.is_null() || value.as_str() == Some("");

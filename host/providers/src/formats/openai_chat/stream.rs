@@ -18,10 +18,10 @@ pub struct Reply {
     calls: Calls,
     counts: Counts,
     stop: Announced,
-    /// The key of the first thinking part in a field of its own, and the form of all thinking.
+    /// The key of the first thinking part in a separate field, and the form of all thinking.
     thinking: Option<u64>,
     reasoning: Reasoning,
-    /// Readable thinking came in a field of its own.
+    /// Readable thinking came in a separate field.
     has_text_field: bool,
     /// The key and the form of the open thinking part, where it is a part of the content.
     part: Option<(u64, Reasoning)>,
@@ -72,7 +72,7 @@ impl ReplyState for Reply {
         }
         let groq = chunk.x_groq.unwrap_or_default();
         let mut usage = chunk.usage.or(groq.usage);
-        // Beside deltas, a message repeats them.
+        // A message along with deltas repeats them.
         let has_begun = !self.writer.parts.is_empty();
         for mut choice in chunk.choices.into_iter().filter(|choice| choice.index.unwrap_or_default() == 0) {
             usage = usage.or(choice.usage);
@@ -87,7 +87,7 @@ impl ReplyState for Reply {
 }
 
 /// Returns the error of a chunk, which some servers send without the field around it (vLLM, DashScope, Databricks), and
-/// MiniMax in a field of its own.
+/// MiniMax in a separate field.
 fn failure(chunk: &Chunk<'_>, data: &[u8]) -> Result<Option<Value>, ProviderError> {
     let has_code = [&chunk.code, &chunk.error_code].into_iter().any(Option::is_some);
     let is_bare = chunk.object == "error" || (chunk.choices.is_empty() && has_code && !chunk.message.is_empty());
@@ -163,7 +163,7 @@ impl Reply {
         self.writer.text(text, events)
     }
 
-    /// Appends thinking that came in a field of its own, and stores the field's name with it.
+    /// Appends thinking that came in a separate field, and stores the field's name with it.
     fn think(&mut self, field: &'static str, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let before = self.writer.thinking();
         self.writer.write(Writing::Thinking, text, events)?;

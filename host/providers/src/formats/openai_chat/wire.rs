@@ -67,7 +67,7 @@ impl BaseResponse<'_> {
 pub(super) struct GroqExtra {
     #[serde(deserialize_with = "json::object")]
     pub(super) usage: Option<WireUsage>,
-    /// The reason for which the reply was broken off.
+    /// The reason why the reply was broken off.
     #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
 }
@@ -207,7 +207,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Takes over the counts that grew; returns false if there are none.
+    /// Takes over the counts that grew; returns false if no count grew.
     pub(super) fn grow(&mut self, wire: WireUsage) -> bool {
         let details = wire.prompt_tokens_details.unwrap_or_default();
         let grow = |count: &mut u64, names: &[Option<u64>]| {
@@ -235,7 +235,7 @@ impl Counts {
 
 impl From<Counts> for Usage {
     /// The prompt tokens include the cached ones. Some vendors (xAI) leave reasoning out of the completion tokens, but
-    /// none out of the total.
+    /// not out of the total.
     fn from(counts: Counts) -> Self {
         let cache_read = counts.cache_read.min(counts.prompt);
         let cache_write = counts.cache_write.min(counts.prompt - cache_read);

@@ -100,7 +100,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
 
 /// The parts of the prompt to cache.
 struct Cache {
-    /// Makes the vendor cache only the marked parts, and nothing when none is marked.
+    /// Makes the vendor cache only the marked parts, and nothing when no part is marked.
     is_explicit: bool,
     system: bool,
     messages: bool,

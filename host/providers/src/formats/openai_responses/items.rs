@@ -5,7 +5,7 @@
 //! would repeat its text or its call.
 //!
 //! Everything comes several times: in deltas, at the end of a text, of its item, and of the reply. Any of these may be
-//! missing, so each repetition is compared with what was streamed, and only its rest counts.
+//! missing, so each repetition is compared with the streamed text, and only its rest counts.
 
 use crate::decode::{MAX_PARTS, too_many_parts};
 use pinion_protocol::ProviderError;
@@ -37,12 +37,12 @@ struct Item {
     at: Option<u64>,
     id: String,
     call_id: String,
-    /// Its texts, in the order in which they began.
+    /// Its texts, in the order of their beginnings.
     texts: Vec<Text>,
     is_done: bool,
 }
 
-/// A text as far as it was streamed.
+/// The streamed part of a text.
 #[derive(Debug)]
 struct Text {
     index: u64,
@@ -59,7 +59,7 @@ pub(super) enum Rest<'a> {
     More(u64, &'a str),
 }
 
-/// The items of one reply, identified by the order in which they began.
+/// The items of one reply, identified by the order of their beginnings.
 #[derive(Debug, Default)]
 pub(super) struct Items(Vec<Item>);
 
@@ -140,7 +140,7 @@ impl Items {
         Ok(())
     }
 
-    /// Returns the item with this name, or the one in which the text was streamed, or a new one.
+    /// Returns the item with this name, or the one whose text was streamed, or a new one.
     pub(super) fn of_text(&mut self, kind: Kind, name: Name<'_>, text: &str) -> Result<usize, ProviderError> {
         let is_it = |item: &Item| item.texts.iter().any(|known| known.is(text));
         match self.find(kind, name).or_else(|| self.rfind(kind, is_it)) {
@@ -208,7 +208,7 @@ impl Item {
         self.texts.iter().map(|text| text.length).sum()
     }
 
-    /// Returns whether the name is certainly that of another call.
+    /// Returns whether the name certainly belongs to another call.
     fn conflicts(&self, name: Name<'_>) -> bool {
         !name.call_id.is_empty() && !self.call_id.is_empty() && self.call_id != name.call_id
     }
@@ -221,8 +221,8 @@ fn same(a: &str, b: &str) -> bool {
     !a.is_empty() && a == b
 }
 
-/// Finds the streamed text that a complete one continues, and returns the rest: the same text, whatever its index; the
-/// text with its index; its beginning; or else any, because servers renumber and shorten them. `matched` marks the texts
+/// Finds the streamed text that a complete one continues, and returns the rest: the same text at any index; the text
+/// with its index; its beginning; or else any, because servers renumber and shorten them. `matched` marks the texts
 /// that are taken. Only a text that is left over is new.
 fn rest_of<'a>(texts: &[Text], matched: &mut [bool], index: u64, text: &'a str) -> Rest<'a> {
     let is_equal = |known: &Text| known.is(text);
@@ -242,7 +242,7 @@ fn rest_of<'a>(texts: &[Text], matched: &mut [bool], index: u64, text: &'a str) 
 }
 
 impl Text {
-    /// Returns whether this is the text, as far as a hash can tell.
+    /// Returns whether this is the text, by length and hash.
     fn is(&self, text: &str) -> bool {
         self.length == text.len() && self.starts(text)
     }

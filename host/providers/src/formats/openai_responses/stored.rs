@@ -1,7 +1,8 @@
 //! Reasoning items and the phases of messages, stored between the reply that contained them and the requests that return
 //! them.
 //!
-//! An item goes back as it came: its summaries, its raw text, its encrypted content, and what only its server understands.
+//! An item goes back as it came: its summaries, its raw text, its encrypted content, and fields that only its server
+//! understands.
 
 use crate::formats::conversation::has_text;
 use pinion_protocol::Thinking;
@@ -55,7 +56,7 @@ pub(super) fn of_phase(phase: &str) -> String {
     json!({ "phase": phase }).to_string()
 }
 
-/// Restores the phase of a signature; `None` for that of a reasoning item.
+/// Restores the phase of a signature; `None` for the signature of a reasoning item.
 pub(super) fn phase_of(thinking: &Thinking) -> Option<String> {
     let mut stored: Item = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
     let is_phase = thinking.redacted && stored.len() == 1;

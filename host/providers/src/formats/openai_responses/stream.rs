@@ -72,7 +72,7 @@ impl ReplyState for Reply {
         let part = event.content_index.unwrap_or_default();
         match &*event.kind {
             "" if event.object == "response" => self.end(parse(data)?, "", events)?,
-            // Gateways omit the type, or put the error beside the response.
+            // Gateways omit the type, or put the error next to the response.
             "error" | "response.error" | "response.failed" | "" if event.kind == "error" || event.error.is_some() => {
                 return Err(failure(event.error.as_ref(), &event.code, &event.message));
             }
@@ -134,7 +134,7 @@ impl ReplyState for Reply {
     }
 }
 
-/// Returns whether an event ends the reply, whatever the status in it.
+/// Returns whether an event ends the reply, with any status in it.
 fn is_end(kind: &str) -> bool {
     matches!(
         kind,
@@ -311,8 +311,8 @@ impl Reply {
         self.complete(key, kind, item, raw, events)
     }
 
-    /// Adds what was not streamed of a complete item, and ends it. The reply repeats its items at its end, so that an item
-    /// without its content waits for that.
+    /// Adds the parts of a complete item that were not streamed, and ends it. The reply repeats its items at its end,
+    /// so that an item without its content waits for that.
     fn complete(
         &mut self,
         key: usize,
@@ -469,7 +469,7 @@ fn texts(item: OutputItem<'_>) -> Result<Vec<(u64, Cow<'_, str>)>, ProviderError
     Ok(parts.map(|(index, part)| (index, part.into_text())).filter(|(_, text)| !text.is_empty()).collect())
 }
 
-/// Classifies an error event. Some servers nest the error in an object, some put it beside the event's type.
+/// Classifies an error event. Some servers nest the error in an object, some put it next to the event's type.
 fn failure(error: Option<&Value>, code: &str, message: &str) -> ProviderError {
     match error {
         Some(error) => classify_object(error),

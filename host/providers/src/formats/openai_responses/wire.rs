@@ -119,7 +119,7 @@ impl<'a> TextPart<'a> {
         matches!(&*self.kind, "reasoning_text" | "summary_text" | "reasoning" | "thinking")
     }
 
-    /// The text, or that of a refusal.
+    /// The text, or the text of a refusal.
     pub(super) fn into_text(self) -> Cow<'a, str> {
         if self.text.is_empty() { self.refusal } else { self.text }
     }
@@ -145,7 +145,7 @@ pub(super) struct Response<'a> {
 }
 
 impl Response<'_> {
-    /// Returns whether the status is one with which a reply ends.
+    /// Returns whether the status ends a reply.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.status, "completed" | "incomplete" | "failed" | "cancelled")
     }

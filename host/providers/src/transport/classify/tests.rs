@@ -83,7 +83,7 @@ fn known_overflow_wordings_are_recognized() {
     assert!(matches!(answer(400, &typed), ProviderError::ContextOverflow { .. }));
 }
 
-/// A phrase that a message of its own does not need would be redundant or untested.
+/// A phrase that its message does not need would be redundant or untested.
 #[test]
 fn every_overflow_phrase_is_needed_for_its_message() {
     assert_eq!(OVERFLOWS.len(), OVERFLOW.len());

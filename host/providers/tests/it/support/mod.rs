@@ -121,7 +121,7 @@ pub(crate) fn notation(events: &[StreamEvent]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-/// Checks the invariants of every event stream, whatever the server sent.
+/// Checks the invariants of every event stream, for any server.
 pub(crate) fn assert_well_formed(events: &[StreamEvent], error: Option<&ProviderError>) {
     let mut open = Vec::new();
     let mut count = 0;

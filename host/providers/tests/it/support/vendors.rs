@@ -19,7 +19,7 @@ pub(crate) struct Vendor {
     pub(crate) path: &'static str,
     /// The header that contains the key.
     pub(crate) auth: &'static str,
-    /// The host of its usual URL, or a base URL where it has none.
+    /// The host of its usual URL, or a base URL where it has no usual URL.
     pub(crate) host: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) says: Envelope,
