@@ -7,3 +7,4 @@ mod packages;
 mod pages;
 mod readme;
 mod sources;
+mod wording;
