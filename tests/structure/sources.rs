@@ -187,6 +187,7 @@ fn paths_are_found_in_nested_imports() {
     let text = "use crate::{a::{b, c as d}, e};\nuse super::f::G;\nfn f() { self::h::i() } // crate::no\n";
     let expected = ["crate::a::b", "crate::a::c", "crate::e", "super::f::G", "self::h::i"];
     assert_eq!(paths(&without_comments(text), &[]), expected);
+    assert!(paths(&without_comments("pub(in crate::run) fn f() {}"), &[]).is_empty());
     let child = "pub use limits::{Limit, self::x};\nother::limits::A; fn limits() {}";
     assert_eq!(paths(child, &["limits"]), ["limits::Limit", "limits::self::x"]);
 }
@@ -227,7 +228,11 @@ fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn without_comments(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
+    let code = text.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n");
+    // A visibility names a module and imports nothing.
+    let mut parts = code.split("pub(in ");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| text + "pub" + part.split_once(')').map_or("", |(_, rest)| rest))
 }
 
 /// Returns the module of a path that starts with `crate`, `self` or `super`, as seen from `module`.
