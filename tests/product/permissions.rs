@@ -315,6 +315,11 @@ fn project_can_add_denials_and_not_permissions() {
     assert_eq!(pinion.run(["trust", "add", "--yes"]).code, Some(0));
     let listed = pinion.run(["permissions", "list"]).stdout;
     assert!(listed.contains("deny  npm publish") && !listed.contains("rm"), "{listed}");
+    // No command is called so, and a server has many tools.
+    for text in ["mcp:docs", "mcp:docs/", "tool:"] {
+        let ended = pinion.run(["permissions", "test", text]);
+        crate::product::command::assert_error(ended, 2, &[&format!("`{text}` names no tool"), "mcp:SERVER/TOOL"]);
+    }
     let tested = pinion.run(["permissions", "test", "ls && npm publish"]).stdout;
     assert!(
         tested.starts_with("deny (mode smart") && tested.contains("`npm publish`: rule `npm publish` ("),

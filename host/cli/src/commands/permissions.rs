@@ -82,6 +82,11 @@ impl Permissions {
                 }
                 let mode = base.config.approve;
                 let of_tool = permissions.judge_tool(mode, command.trim()).transpose().map_err(failed)?;
+                let names_a_tool = ["mcp:", "tool:"].iter().any(|form| command.trim().starts_with(form));
+                if names_a_tool && of_tool.is_none() {
+                    let failure = Failure::new(Status::Usage, format!("`{}` names no tool", command.trim()));
+                    return Err(failure.hint("write `mcp:SERVER/TOOL` or `tool:NAME`; a rule may name a whole server"));
+                }
                 let is_sandboxed = of_tool.is_none() && mode == ApprovalMode::Smart && permissions.is_sandboxed();
                 let judgement = of_tool.unwrap_or_else(|| permissions.judge(mode, &command, None));
                 if self.json {
