@@ -1,6 +1,6 @@
 //! The rows of a question.
 
-use crate::output::terminal::Style;
+use crate::output::terminal::{Style, mark};
 use crate::output::{Text, break_words, fit, row, split_at_width, text};
 use pinion_agent::approval::Question;
 use pinion_agent::text::{exposed, one_line};
@@ -162,7 +162,7 @@ fn sentence_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize)
     let (mut rest, mut bar) = (line, "│");
     while !rest.is_empty() {
         let (part, more) = break_words(rest, columns.saturating_sub(3).max(8));
-        rows.push(text!("{} {}", style.dim(bar), row(part)));
+        rows.push(text!("{} {}", style.dim(mark(bar)), row(part)));
         (rest, bar) = (more, "┊");
     }
 }
@@ -174,7 +174,7 @@ pub(super) fn guest_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns
     while is_first || !rest.is_empty() {
         let (part, more) = split_at_width(rest, columns);
         let bar = if is_first { "│" } else { "┊" };
-        rows.push(text!("{} {}", style.dim(bar), row(part)));
+        rows.push(text!("{} {}", style.dim(mark(bar)), row(part)));
         (rest, is_first) = (more, false);
     }
 }

@@ -33,6 +33,8 @@ pub(crate) fn mark(mark: &'static str) -> &'static str {
         "●" if is_linear() => "call",
         "✓" if is_linear() => "done",
         "✗" if is_linear() => "failed",
+        "│" if is_linear() => "|",
+        "┊" if is_linear() => ":",
         _ => mark,
     }
 }

@@ -418,7 +418,7 @@ impl<W: Sink> Renderer<W> {
         self.line(&self.style.dim(text!("    drawn by {}", fit(plugin, room(14)))))?;
         for spans in blocks.iter().flat_map(Block::lines) {
             let line: String = spans.iter().map(|span| span.text.as_str()).collect();
-            let line = text!("    {} {}", self.style.dim("│"), fit(&line, room(8)));
+            let line = text!("    {} {}", self.style.dim(mark("│")), fit(&line, room(8)));
             self.line(&line)?;
         }
         Ok(())
