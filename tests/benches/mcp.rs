@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use pinion_agent::approval::{Approval, ApprovalMode, Decision, Question};
 use pinion_agent::provider::Request as ModelRequest;
 use pinion_agent::{Agent, Approver, Context, LoopConfig, Message, Model, ToolExecutor as _};
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{
     CallContext, HttpSettings, LaunchedServer, Launcher, MemoryTokens, NoPerson, Ports, Request, ServerProcess, Servers,
 };
@@ -77,7 +77,7 @@ async fn compare(command: &[String]) {
         client_metadata: None,
         workspace_roots: Vec::new(),
     };
-    let transport = Transport::Stdio {
+    let transport = ServerTransport::Stdio {
         command: command[0].clone(),
         args: command[1..].to_vec(),
         env: Default::default(),
@@ -234,7 +234,7 @@ impl ServerProcess for Process {
 
 impl Launcher for Programs {
     fn launch(&self, server: &ServerConfig) -> std::io::Result<LaunchedServer> {
-        let Transport::Stdio { command, args, .. } = &server.transport else { unreachable!() };
+        let ServerTransport::Stdio { command, args, .. } = &server.transport else { unreachable!() };
         let mut child = spawn(&[std::slice::from_ref(command), args].concat());
         Ok(LaunchedServer {
             stdin: Box::new(child.stdin.take().unwrap()),
@@ -269,7 +269,7 @@ impl McpServers for Port {
     ) -> BoxFuture<'a, Result<String, McpFailure>> {
         Box::pin(async move {
             let McpCall { cancel, deadline, progress, .. } = call;
-            let on_progress = move |step: pinion_mcp::Progress| {
+            let on_progress = move |step: pinion_mcp::RequestProgress| {
                 if let Some(message) = step.message {
                     progress.report(message);
                 }

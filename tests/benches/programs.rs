@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
-use pinion_sandbox::{GitUser, Launcher, Layers, Policy, Program, helper_beside, protected_in, secret_paths};
+use pinion_sandbox::{GitUser, Launcher, Layers, Program, SandboxPolicy, helper_beside, protected_in, secret_paths};
 use pinion_tests::binary;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -24,11 +24,11 @@ fn main() -> ExitCode {
     let work = directory.path().canonicalize().unwrap();
     assert!(Command::new("git").args(["init", "-q"]).arg(&work).status().unwrap().success());
     let home = std::env::home_dir();
-    let policy = Policy {
+    let policy = SandboxPolicy {
         read_only: protected_in(&work, &GitUser::default()),
         writable: vec![work.clone()],
         hidden: secret_paths(home.as_deref(), &[]),
-        ..Policy::default()
+        ..SandboxPolicy::default()
     };
     let layers = |namespaces: bool, landlock: bool| Some(Layers { namespaces, landlock });
     let variants = [
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     if cost > MOST { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn once(work: &Path, policy: &Policy, layers: Option<Layers>) -> Duration {
+fn once(work: &Path, policy: &SandboxPolicy, layers: Option<Layers>) -> Duration {
     let command_arguments = ["-c".to_owned(), "true".to_owned()];
     let environment = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     let started = Instant::now();

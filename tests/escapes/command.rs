@@ -1,7 +1,7 @@
 //! The sandbox of the command: on by default, configurable, and closed where a layer is missing.
 
 use super::BOTH;
-use pinion_sandbox::{Enforcement, Launcher, Policy, Program};
+use pinion_sandbox::{Enforcement, Launcher, Program, SandboxPolicy};
 use pinion_tests::{Ended, Pinion, binary, call, has_namespaces, say};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -189,7 +189,7 @@ fn missing_layer_is_reported_and_nothing_runs() {
     let made = directory.path().join("made");
     let arguments = [made.to_str().unwrap().to_owned()];
     let program = Program { program: "/bin/touch", arguments: &arguments, directory: Path::new("/"), environment: &[] };
-    let policy = Policy { writable: vec![directory.path().to_owned()], ..Policy::default() };
+    let policy = SandboxPolicy { writable: vec![directory.path().to_owned()], ..SandboxPolicy::default() };
     let output = launcher.command(program, &policy).unwrap().output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{error}");
@@ -208,9 +208,9 @@ fn best_effort_does_without_landlock_and_require_does_not() {
         binary().display()
     );
     let launcher = Launcher::new("/bin/sh".into(), ["-c", &helper, "sh"].map(Into::into).to_vec());
-    let refused = launcher.support(&Policy::default()).unwrap_err().to_string();
+    let refused = launcher.support(&SandboxPolicy::default()).unwrap_err().to_string();
     assert!(refused.contains("no Landlock"), "{refused}");
-    let policy = Policy { enforcement: Enforcement::BestEffort, ..Policy::default() };
+    let policy = SandboxPolicy { enforcement: Enforcement::BestEffort, ..SandboxPolicy::default() };
     let support = launcher.support(&policy).unwrap();
     assert!(support.landlock.is_none() && support.seccomp, "{support:?}");
 }

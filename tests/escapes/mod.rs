@@ -120,11 +120,11 @@ fn attempts_succeed_without_a_sandbox() {
 fn path_that_cannot_be_enforced_ends_the_check() {
     let helper = pinion_sandbox::helper_beside(&pinion_tests::binary()).unwrap();
     let launcher = pinion_sandbox::Launcher::new(helper, Vec::new());
-    let sound = pinion_sandbox::Policy::default();
+    let sound = pinion_sandbox::SandboxPolicy::default();
     if launcher.support(&sound).unwrap().namespaces.is_err() {
         return;
     }
-    let broken = pinion_sandbox::Policy { temporary: Some("/no/such/directory".into()), ..sound };
+    let broken = pinion_sandbox::SandboxPolicy { temporary: Some("/no/such/directory".into()), ..sound };
     let error = launcher.support(&broken).unwrap_err().to_string();
     assert!(error.contains("/no/such/directory"), "{error}");
 }

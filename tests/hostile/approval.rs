@@ -5,12 +5,12 @@ use futures_util::future::BoxFuture;
 use pinion_agent::approval::{Approval, ApprovalMode, Decision, DenyAll, Question};
 use pinion_agent::config::Strategy;
 use pinion_agent::content::ToolCall;
-use pinion_agent::hooks::Verdict;
+use pinion_agent::hooks::HookVerdict;
 use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Agent, Approver, Content, Context, Hooks, LoopConfig, Message, Model, Provider, ToolExecutor as _};
-use pinion_plugin_runtime::{Access, PartialLimits};
+use pinion_plugin_runtime::{FileAccess, PartialLimits};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, builtin, guest};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Target {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("greet.wasm");
         std::fs::copy(guest(component), &file).unwrap();
-        let builder = SandboxBuilder::default().file(file.clone()).files("greet", ".", Access::Write);
+        let builder = SandboxBuilder::default().file(file.clone()).files("greet", ".", FileAccess::Write);
         Self { sandbox: change(builder).build().await, _directory: directory, file }
     }
 
@@ -220,13 +220,13 @@ struct SwappingHook {
 }
 
 impl Hooks for SwappingHook {
-    fn before_tool<'a>(&'a self, _: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, _: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         let mut calls = self.calls.lock().unwrap();
         *calls += 1;
         if *calls == 1 {
             rewrite(&self.file);
         }
-        Box::pin(async { Verdict::Pass })
+        Box::pin(async { HookVerdict::Pass })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::steps::{done, refused, run};
 use pinion_agent::Authority;
-use pinion_plugin_runtime::{Access, PartialLimits};
+use pinion_plugin_runtime::{FileAccess, PartialLimits};
 use pinion_tests::{Sandbox, SandboxBuilder};
 use serde_json::{Value, json};
 
@@ -142,7 +142,7 @@ async fn read_only_caller_stays_read_only_on_a_used_instance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn read_only_grant_is_never_written_on_a_used_instance() {
-    let sandbox = SandboxBuilder::default().guest("lingering").files("lingering", ".", Access::Read).build().await;
+    let sandbox = SandboxBuilder::default().guest("lingering").files("lingering", ".", FileAccess::Read).build().await;
     sandbox.write("a.txt", "first");
     done(&sandbox, "l_change", &[&["read", "a.txt"], &["hold", "a.txt"]]).await;
     let steps: &[&[&str]] =

@@ -3,8 +3,8 @@
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Authority, ToolExecutor as _};
 use pinion_plugin_runtime::{
-    Access, CacheKey, Component, HostDirectories, LoadError, NoInfo, NoticeEvent, Origin, PluginPolicy, PluginSettings,
-    Runtime, RuntimeConfig, Source,
+    CacheKey, CodeOrigin, Component, FileAccess, HostDirectories, LoadError, NoInfo, NoticeEvent, PluginPolicy,
+    PluginSettings, PluginSource, Runtime, RuntimeConfig,
 };
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, guest};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ impl Cached {
     async fn of(name: &str) -> Self {
         let cached = Self { directory: TempDir::new().unwrap() };
         cached.link(name);
-        assert_eq!(origin(&cached.load().await), Some(Origin::Compiled));
+        assert_eq!(origin(&cached.load().await), Some(CodeOrigin::Compiled));
         assert_eq!(cached.descriptions().len(), 1);
         cached
     }
@@ -83,7 +83,7 @@ fn seal(entry: &Path, content: &[u8]) {
     std::fs::write(entry, [hasher.finalize().as_bytes(), content].concat()).unwrap();
 }
 
-fn origin(sandbox: &Sandbox) -> Option<Origin> {
+fn origin(sandbox: &Sandbox) -> Option<CodeOrigin> {
     Some(sandbox.runtime.plugins().first()?.origin)
 }
 
@@ -95,11 +95,11 @@ fn loads(sandbox: &Sandbox) -> usize {
 async fn described_plugin_loads_its_code_at_the_first_call() {
     let cached = Cached::of("greet_one").await;
     let sandbox = cached.load().await;
-    assert_eq!(origin(&sandbox), Some(Origin::Described));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Described));
     let before = sandbox.tool("greet");
     let calls = (0..8).map(|_| sandbox.text("greet", json!({})));
     assert!(futures_util::future::join_all(calls).await.iter().all(|said| said == "hello from version one"));
-    assert_eq!(origin(&sandbox), Some(Origin::Cached));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Cached));
     assert_eq!((sandbox.tool("greet"), loads(&sandbox)), (before, 1));
 }
 
@@ -112,7 +112,7 @@ async fn described_plugin_survives_a_cache_without_its_code() {
         }
     }
     let sandbox = cached.load().await;
-    assert_eq!(origin(&sandbox), Some(Origin::Described));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Described));
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
 }
 
@@ -122,15 +122,15 @@ async fn built_in_plugin_with_a_description_is_not_compiled_until_it_is_called()
     let directory = TempDir::new().unwrap();
     let with = |cache: &str, guest_name: &str| {
         let bytes: &'static [u8] = std::fs::read(guest(guest_name)).unwrap().leak();
-        let source = Source::BuiltIn { name: "greet", bytes, description: Some(description.clone().leak()) };
+        let source = PluginSource::BuiltIn { name: "greet", bytes, description: Some(description.clone().leak()) };
         SandboxBuilder::default().cache(&directory.path().join(cache)).source(source).build()
     };
     let sandbox = with("cache", "greet_one").await;
-    assert_eq!(origin(&sandbox), Some(Origin::Described));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Described));
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
-    assert_eq!((origin(&sandbox), loads(&sandbox)), (Some(Origin::Compiled), 1));
+    assert_eq!((origin(&sandbox), loads(&sandbox)), (Some(CodeOrigin::Compiled), 1));
     // The description of another component counts for nothing.
-    assert_eq!(origin(&with("other", "greet_two").await), Some(Origin::Compiled));
+    assert_eq!(origin(&with("other", "greet_two").await), Some(CodeOrigin::Compiled));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +144,7 @@ async fn forged_description_is_not_used() {
     let without_seal = sealed[32..].to_vec();
     for forged in [flipped, without_seal, sealed[..40].to_vec(), Vec::new()] {
         std::fs::write(&entry, forged).unwrap();
-        assert_eq!(origin(&cached.load().await), Some(Origin::Cached));
+        assert_eq!(origin(&cached.load().await), Some(CodeOrigin::Cached));
         assert_eq!(std::fs::read(&entry).unwrap(), sealed);
     }
 }
@@ -154,7 +154,7 @@ async fn description_of_another_plugin_is_not_used() {
     let (cached, other) = (Cached::of("greet_one").await, Cached::of("echo").await);
     std::fs::copy(&other.descriptions()[0], &cached.descriptions()[0]).unwrap();
     let sandbox = cached.load().await;
-    assert_eq!(origin(&sandbox), Some(Origin::Cached));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Cached));
     assert_eq!(sandbox.runtime.plugins()[0].tools, ["greet"]);
 }
 
@@ -163,7 +163,7 @@ async fn description_of_an_earlier_file_is_not_used() {
     let cached = Cached::of("greet_one").await;
     cached.link("greet_two");
     let sandbox = cached.load().await;
-    assert_eq!(origin(&sandbox), Some(Origin::Compiled));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Compiled));
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version two");
 }
 
@@ -171,7 +171,7 @@ async fn description_of_an_earlier_file_is_not_used() {
 async fn description_for_another_config_is_not_used() {
     let cached = Cached::of("configured").await;
     let sandbox = cached.builder().config("configured", json!({ "greeting": "hi" })).build().await;
-    assert_eq!(origin(&sandbox), Some(Origin::Cached));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Cached));
     let refusing = cached.builder().config("configured", json!({ "refuse": true })).build().await;
     assert!(refusing.runtime.plugins().is_empty() && refusing.runtime.problems()[0].1.contains("told to refuse"));
 }
@@ -180,7 +180,7 @@ async fn description_for_another_config_is_not_used() {
 async fn grants_of_a_described_plugin_are_decided_anew() {
     let cached = Cached::of("greet_armed").await;
     let granted = cached.builder().trust("greet").build().await;
-    assert_eq!(origin(&granted), Some(Origin::Described));
+    assert_eq!(origin(&granted), Some(CodeOrigin::Described));
     let of = |sandbox: &Sandbox| sandbox.runtime.definitions().iter().any(|tool| tool.authority.writes);
     assert!(of(&granted));
     assert!(!of(&cached.load().await));
@@ -240,7 +240,7 @@ async fn described_plugin_whose_code_fails_is_removed() {
         seen["changed"] = json!([metadata.ctime(), metadata.ctime_nsec()]);
     });
     let sandbox = cached.load().await;
-    assert_eq!(origin(&sandbox), Some(Origin::Described));
+    assert_eq!(origin(&sandbox), Some(CodeOrigin::Described));
     let error = sandbox.call("greet", json!({})).await.unwrap_err();
     assert!(error.to_string().contains("greet"), "{error}");
     assert!(sandbox.runtime.plugins().is_empty());
@@ -254,7 +254,7 @@ impl PluginPolicy for FromFile {
     fn settings(&self, _: &Component<'_>) -> Result<PluginSettings, LoadError> {
         let mut settings = PluginSettings::default();
         if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains("write")) {
-            settings.grants.files.insert(self.0.parent().unwrap().to_owned(), Access::Write);
+            settings.grants.files.insert(self.0.parent().unwrap().to_owned(), FileAccess::Write);
         }
         Ok(settings)
     }
@@ -281,7 +281,7 @@ async fn refresh_applies_new_grants_and_leaves_the_rest() {
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {}).unwrap();
-    runtime.add(vec![Source::file(guest("greet_armed")), Source::file(guest("echo"))]).await;
+    runtime.add(vec![PluginSource::file(guest("greet_armed")), PluginSource::file(guest("echo"))]).await;
     let state = || -> Vec<(u32, bool)> {
         let writes = |name: &str| runtime.definitions().iter().any(|t| &*t.source.plugin == name && t.authority.writes);
         runtime.plugins().iter().map(|plugin| (plugin.generation, writes(&plugin.name))).collect()

@@ -1,13 +1,13 @@
 //! Granted directories are opened once, and the narrower grant wins on every path.
 
 use super::steps::{done, refused, run};
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder};
 use serde_json::json;
 use std::path::Path;
 
 /// The guest `intruder` with these grants.
-fn intruder(grants: &[(&str, Access)]) -> SandboxBuilder {
+fn intruder(grants: &[(&str, FileAccess)]) -> SandboxBuilder {
     let builder = SandboxBuilder::default().guest("intruder").with_file("outside/secret.txt", "the secret");
     grants.iter().fold(builder, |builder, (path, access)| builder.files("intruder", path, *access))
 }
@@ -26,8 +26,10 @@ fn ways_in<'a>(file: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn granted_directory_replaced_by_a_link_leads_nowhere() {
-    let sandbox =
-        intruder(&[(".", Access::Write), ("sub", Access::Write)]).with_file("workspace/sub/a.txt", "a").build().await;
+    let sandbox = intruder(&[(".", FileAccess::Write), ("sub", FileAccess::Write)])
+        .with_file("workspace/sub/a.txt", "a")
+        .build()
+        .await;
     refused(&sandbox, "change", &[&["rename", "sub", "old"], &["symlink", "../outside", "sub"]]).await;
     // A swap from outside of the sandbox does not move the grant either.
     std::fs::rename(sandbox.workspace().join("sub"), sandbox.workspace().join("old")).unwrap();
@@ -43,7 +45,7 @@ async fn granted_directory_replaced_by_a_link_leads_nowhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn relative_grant_of_a_project_link_is_rejected() {
     for (path, target) in [("docs", "../outside"), ("a/docs", "../../outside"), ("docs", "elsewhere")] {
-        let builder = intruder(&[(path, Access::Write)])
+        let builder = intruder(&[(path, FileAccess::Write)])
             .with_file("workspace/elsewhere/secret.txt", "the secret")
             .with_link(&format!("workspace/{path}"), target);
         let sandbox = builder.build().await;
@@ -59,7 +61,7 @@ async fn relative_grant_of_a_project_link_is_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relative_grant_behind_a_project_link_is_rejected() {
-    let builder = intruder(&[("a/docs", Access::Write)])
+    let builder = intruder(&[("a/docs", FileAccess::Write)])
         .with_file("outside/docs/secret.txt", "the secret")
         .with_link("workspace/a", "../outside");
     let sandbox = builder.build().await;
@@ -71,7 +73,7 @@ async fn relative_grant_behind_a_project_link_is_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn directory_created_later_is_opened_then() {
-    let sandbox = intruder(&[("later", Access::Write)]).build().await;
+    let sandbox = intruder(&[("later", FileAccess::Write)]).build().await;
     refused(&sandbox, "change", &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
     sandbox.write("later/a.txt", "a");
     let path = sandbox.workspace().join("later/a.txt");
@@ -83,7 +85,7 @@ async fn directory_created_later_is_opened_then() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn link_in_place_of_a_missing_grant_is_rejected() {
-    let sandbox = intruder(&[("later", Access::Write)]).build().await;
+    let sandbox = intruder(&[("later", FileAccess::Write)]).build().await;
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("later")).unwrap();
     for way in ways_in("later/secret.txt", "later") {
         let line = run(&sandbox, "change", &[&way]).await.remove(0);
@@ -93,7 +95,7 @@ async fn link_in_place_of_a_missing_grant_is_rejected() {
 
 /// A directory granted for reading inside one granted for writing.
 async fn narrowed() -> Sandbox {
-    intruder(&[(".", Access::Write), ("docs", Access::Read)])
+    intruder(&[(".", FileAccess::Write), ("docs", FileAccess::Read)])
         .with_file("workspace/docs/a.txt", "kept")
         .with_file("workspace/docs/deep/b.txt", "kept")
         .with_file("workspace/free.txt", "free")
@@ -211,7 +213,7 @@ async fn handles_from_outside_a_narrower_grant_do_not_widen_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_cannot_create_a_missing_narrower_grant() {
-    let sandbox = intruder(&[(".", Access::Write), ("out/docs", Access::Read)]).build().await;
+    let sandbox = intruder(&[(".", FileAccess::Write), ("out/docs", FileAccess::Read)]).build().await;
     done(
         &sandbox,
         "change",
@@ -236,7 +238,7 @@ async fn guest_cannot_create_a_missing_narrower_grant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wider_grant_inside_a_narrower_one_is_writable() {
-    let builder = intruder(&[(".", Access::Read), ("out", Access::Write)]);
+    let builder = intruder(&[(".", FileAccess::Read), ("out", FileAccess::Write)]);
     let sandbox = builder.with_file("workspace/out/a.txt", "old").with_file("workspace/b.txt", "kept").build().await;
     refused(
         &sandbox,
@@ -261,7 +263,7 @@ async fn wider_grant_inside_a_narrower_one_is_writable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn root_grant_excludes_proc_sys_and_dev() {
-    let sandbox = intruder(&[("/", Access::Write)]).build().await;
+    let sandbox = intruder(&[("/", FileAccess::Write)]).build().await;
     let link = sandbox.workspace().join("link");
     std::os::unix::fs::symlink("/proc/self", sandbox.workspace().join("absolute")).unwrap();
     let up = "../".repeat(sandbox.workspace().components().count() - 1);
@@ -311,7 +313,7 @@ async fn root_grant_excludes_proc_sys_and_dev() {
 #[tokio::test(flavor = "multi_thread")]
 async fn proc_sys_and_dev_cannot_be_granted_by_name() {
     for path in ["/proc", "/proc/self", "/sys", "/dev"] {
-        let sandbox = intruder(&[(path, Access::Read)]).build().await;
+        let sandbox = intruder(&[(path, FileAccess::Read)]).build().await;
         let environment = format!("{path}/environ");
         refused(&sandbox, "change", &[&["list", path], &["walk", path], &["read", &environment], &["stat", path]])
             .await;
@@ -346,7 +348,7 @@ async fn rename_races_write_nothing_in_a_narrower_grant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_of_every_shape_still_work() {
-    let sandbox = intruder(&[(".", Access::Write)]).with_file("workspace/sub/a.txt", "a").build().await;
+    let sandbox = intruder(&[(".", FileAccess::Write)]).with_file("workspace/sub/a.txt", "a").build().await;
     std::os::unix::fs::symlink("sub", sandbox.workspace().join("link")).unwrap();
     let absolute = sandbox.workspace().join("sub");
     let absolute = absolute.to_str().unwrap();

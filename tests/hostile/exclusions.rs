@@ -1,6 +1,6 @@
 //! Excluded files stay unread and unchanged by plugins, for every way that they try.
 
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::{Value, json};
 use std::fs;
@@ -121,7 +121,7 @@ async fn excluded_files_are_neither_changed_nor_moved_nor_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_that_only_reads_is_refused_as_well() {
-    let builder = SandboxBuilder::default().guest("hostile").files("hostile", ".", Access::Read);
+    let builder = SandboxBuilder::default().guest("hostile").files("hostile", ".", FileAccess::Read);
     let sandbox = builder.exclude(&[".env"]).build().await;
     sandbox.write("a/.env", SECRET);
     sandbox.write("a/b.txt", "plain");

@@ -101,7 +101,7 @@ async fn random_component_is_rejected_or_described() {
             _ => random.respell(&mut bytes),
         }
         // Most inputs end here cheaply; the rest is compiled, linked and run.
-        if Inspection::of(&bytes).is_ok() {
+        if Inspection::from_component(&bytes).is_ok() {
             std::fs::write(&file, &bytes).unwrap();
             let builder = SandboxBuilder::default().file(file.clone()).cache(directory.path());
             let sandbox = tokio::time::timeout(HANG, builder.build()).await.unwrap();
@@ -145,7 +145,7 @@ fn random_manifest_is_rejected_or_read() {
             if random.below(4) == 0 {
                 random.mutate(&mut component);
             }
-            drop(Inspection::of(&component));
+            drop(Inspection::from_component(&component));
         }
     }
 }

@@ -10,7 +10,7 @@ use pinion_agent::hook::{HookAnswer, HookCall, HookNote, HookPoint};
 use pinion_agent::provider::Request;
 use pinion_agent::secrecy::SecretString;
 use pinion_agent::{Agent, Approver, Content, Context, EventKind, LoopConfig, Message, Model, Outcome, RunEnd};
-use pinion_plugin_runtime::{Access, InvokeGrant, ModelGrant, PartialLimits, SessionAccess};
+use pinion_plugin_runtime::{FileAccess, InvokeGrant, ModelGrant, PartialLimits, SessionAccess};
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, Say, Terminal, Thinker, builtin, guest, say};
 use serde_json::{Value, json};
 use std::fs;

@@ -3,7 +3,7 @@
 use super::grants::{manifest, packed};
 use pinion_agent::Authority;
 use pinion_agent::tool::ToolError;
-use pinion_plugin_runtime::{Action, EngineLimits, NoticeEvent, PartialLimits};
+use pinion_plugin_runtime::{EngineLimits, HostAction, NoticeEvent, PartialLimits};
 use pinion_tests::{
     Answer, HttpServer, Pinion, Progress, Received, Sandbox, SandboxBuilder, answer, assert_served, guest,
 };
@@ -94,7 +94,7 @@ async fn completion_and_init_send_nothing() {
     assert!(init.contains("only calls of tools and commands may"), "{init}");
     assert_eq!(server.connections(), 0);
     let ran = sandbox.runtime.run_command("fetch", &server.url("/command"), "s", None, CancellationToken::new()).await;
-    assert!(matches!(&ran.unwrap()[..], [Action::Print(text)] if text.contains("reached")));
+    assert!(matches!(&ran.unwrap()[..], [HostAction::Print(text)] if text.contains("reached")));
     assert_eq!(server.lines(), ["GET /command"]);
 }
 

@@ -1,7 +1,7 @@
 //! The index of descriptions: many plugins of one directory in one entry of the cache. It saves time and decides nothing.
 
 use pinion_agent::ToolExecutor as _;
-use pinion_plugin_runtime::{Component, LoadError, Origin, PluginPolicy, PluginSettings};
+use pinion_plugin_runtime::{CodeOrigin, Component, LoadError, PluginPolicy, PluginSettings};
 use pinion_tests::{Sandbox, SandboxBuilder, guest, until};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -83,11 +83,11 @@ impl Directory {
     }
 }
 
-fn origins(sandbox: &Sandbox) -> BTreeMap<String, Origin> {
+fn origins(sandbox: &Sandbox) -> BTreeMap<String, CodeOrigin> {
     sandbox.runtime.plugins().into_iter().map(|plugin| (plugin.name, plugin.origin)).collect()
 }
 
-fn all_are(sandbox: &Sandbox, origin: Origin) -> bool {
+fn all_are(sandbox: &Sandbox, origin: CodeOrigin) -> bool {
     let origins = origins(sandbox);
     origins.len() == PLUGINS.len() && origins.values().all(|found| *found == origin)
 }
@@ -97,7 +97,7 @@ async fn index_alone_describes_the_plugins_of_a_directory() {
     let directory = Directory::of_many().await;
     directory.remove_own_entries();
     let sandbox = directory.start().await;
-    assert!(all_are(&sandbox, Origin::Described), "{:?}", origins(&sandbox));
+    assert!(all_are(&sandbox, CodeOrigin::Described), "{:?}", origins(&sandbox));
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
 }
 
@@ -117,7 +117,7 @@ async fn damaged_or_forged_index_is_not_used() {
         std::fs::write(&entry, forged).unwrap();
         // Their own entries describe the plugins, and the index is written again.
         let sandbox = directory.start_and_index().await;
-        assert!(all_are(&sandbox, Origin::Described), "{:?}", origins(&sandbox));
+        assert!(all_are(&sandbox, CodeOrigin::Described), "{:?}", origins(&sandbox));
         assert_eq!(directory.index().unwrap().len(), sealed.len());
     }
     let mut flipped = directory.index().unwrap();
@@ -125,7 +125,7 @@ async fn damaged_or_forged_index_is_not_used() {
     std::fs::write(&entry, flipped).unwrap();
     directory.remove_own_entries();
     let sandbox = directory.start().await;
-    assert!(all_are(&sandbox, Origin::Cached), "{:?}", origins(&sandbox));
+    assert!(all_are(&sandbox, CodeOrigin::Cached), "{:?}", origins(&sandbox));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,13 +134,13 @@ async fn replaced_plugin_is_loaded_and_the_others_are_described() {
     directory.link("a", "greet_two");
     let sandbox = directory.start().await;
     let mut origins = origins(&sandbox);
-    assert_eq!(origins.remove("greet"), Some(Origin::Compiled));
-    assert!(origins.values().all(|origin| *origin == Origin::Described), "{origins:?}");
+    assert_eq!(origins.remove("greet"), Some(CodeOrigin::Compiled));
+    assert!(origins.values().all(|origin| *origin == CodeOrigin::Described), "{origins:?}");
     // Its new description is in the index after the next start.
     directory.start_and_index().await;
     directory.remove_own_entries();
     let sandbox = directory.start().await;
-    assert!(all_are(&sandbox, Origin::Described));
+    assert!(all_are(&sandbox, CodeOrigin::Described));
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version two");
 }
 
@@ -182,11 +182,11 @@ async fn starts_at_the_same_time_leave_a_whole_index() {
     for _ in 0..8 {
         std::fs::write(directory.entry(), b"damaged").unwrap();
         let starts = futures_util::future::join_all((0..4).map(|_| directory.start())).await;
-        assert!(starts.iter().all(|sandbox| all_are(sandbox, Origin::Described)));
+        assert!(starts.iter().all(|sandbox| all_are(sandbox, CodeOrigin::Described)));
         until("the index is written", || directory.index().is_some_and(|index| index.len() > 100)).await;
     }
     directory.remove_own_entries();
-    assert!(all_are(&directory.start().await, Origin::Described));
+    assert!(all_are(&directory.start().await, CodeOrigin::Described));
 }
 
 /// Grants nothing, and counts the components that it decides on at a time.
@@ -210,6 +210,6 @@ async fn policy_decides_once_on_all_plugins_that_are_described() {
     let directory = Directory::of_many().await;
     let policy = Arc::new(Counting::default());
     let sandbox = directory.builder().policy(policy.clone()).build().await;
-    assert!(all_are(&sandbox, Origin::Described));
+    assert!(all_are(&sandbox, CodeOrigin::Described));
     assert_eq!(*policy.0.lock().unwrap(), [PLUGINS.len()]);
 }

@@ -4,7 +4,7 @@
 use super::talks::{ScriptedUser, Talk, Told, assert_alive, steps};
 use pinion_agent::content::ToolCall;
 use pinion_agent::futures_util::future::BoxFuture;
-use pinion_agent::hooks::Verdict;
+use pinion_agent::hooks::HookVerdict;
 use pinion_agent::{EventKind, Hooks, RunEnd, ToolExecutor as _};
 use pinion_plugin_runtime::{EngineLimits, InvokeGrant, PartialLimits};
 use pinion_tests::{Sandbox, SandboxBuilder, builtin, guest};
@@ -178,9 +178,9 @@ async fn repeated_call_of_a_call_is_refused() {
 struct NoEcho;
 
 impl Hooks for NoEcho {
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         let is_echo = call.name == "echo";
-        Box::pin(async move { if is_echo { Verdict::Deny("not today".to_owned()) } else { Verdict::Pass } })
+        Box::pin(async move { if is_echo { HookVerdict::Deny("not today".to_owned()) } else { HookVerdict::Pass } })
     }
 }
 

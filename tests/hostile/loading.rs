@@ -2,7 +2,7 @@
 
 mod compilation;
 
-use pinion_plugin_runtime::{NoticeEvent, Source};
+use pinion_plugin_runtime::{NoticeEvent, PluginSource};
 use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest, until, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -202,8 +202,8 @@ async fn plugin_with_unbounded_load_is_rejected() {
 async fn slow_plugin_delays_no_other() {
     let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
-    let slow = Source::file(loiter(directory.path(), "sleeps"));
-    let loading = sandbox.runtime.begin(vec![slow, Source::file(guest("echo"))]);
+    let slow = PluginSource::file(loiter(directory.path(), "sleeps"));
+    let loading = sandbox.runtime.begin(vec![slow, PluginSource::file(guest("echo"))]);
     tokio::time::timeout(SOON, async {
         until("the other plugin is loaded", || !sandbox.runtime.plugins().is_empty()).await;
         assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
@@ -218,7 +218,7 @@ async fn slow_plugin_delays_no_other() {
 async fn dropping_the_runtime_cancels_loads() {
     let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
-    let loading = sandbox.runtime.begin(vec![Source::file(loiter(directory.path(), "sleeps"))]);
+    let loading = sandbox.runtime.begin(vec![PluginSource::file(loiter(directory.path(), "sleeps"))]);
     drop(sandbox);
     tokio::time::timeout(Duration::from_secs(5), loading.settled()).await.unwrap();
 }

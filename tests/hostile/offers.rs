@@ -7,7 +7,7 @@ use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Agent, Approver, Context, LoopConfig, Message, Model, Provider, ToolExecutor as _};
-use pinion_plugin_runtime::{NoticeEvent, PartialLimits, Runtime, Source};
+use pinion_plugin_runtime::{NoticeEvent, PartialLimits, PluginSource, Runtime};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, guest, until};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -108,7 +108,7 @@ async fn names_of_others_and_look_alikes_are_left_out() {
 async fn later_plugin_loads_without_the_names_that_a_running_one_offers() {
     let sandbox = settled(bridge(json!({ "offer": { "tools": [{ "name": "greet" }, { "name": "fine" }] } }))).await;
     assert_eq!(names(&sandbox.runtime), ["steer", "greet", "fine"]);
-    sandbox.runtime.add(vec![Source::file(guest("greet_one"))]).await;
+    sandbox.runtime.add(vec![PluginSource::file(guest("greet_one"))]).await;
     assert_eq!(names(&sandbox.runtime), ["steer", "greet", "fine"]);
     assert_eq!(sandbox.tool("greet").source.plugin.as_ref(), "bridge");
     let plugin = &sandbox.runtime.plugins()[2];

@@ -1,13 +1,13 @@
 //! Files of the host, and files that decide which code runs, are out of reach.
 
 use super::steps::{done, refused, run};
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, guest};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
 /// The guest `intruder` with a directory that contains the host's directories.
-async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
+async fn beside_the_host(grant: &str, access: FileAccess) -> Sandbox {
     SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", grant, access)
@@ -24,7 +24,7 @@ async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_directories_are_neither_read_nor_written() {
-    let sandbox = beside_the_host("..", Access::Write).await;
+    let sandbox = beside_the_host("..", FileAccess::Write).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     let path = |path: &str| outside.join(path).to_str().unwrap().to_owned();
     let (key, config, home, plugins) =
@@ -63,7 +63,7 @@ async fn host_directories_are_neither_read_nor_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn walks_and_searches_skip_host_directories() {
-    let sandbox = beside_the_host("..", Access::Read).await;
+    let sandbox = beside_the_host("..", FileAccess::Read).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     let inside = outside.join("workspace");
     for root in [&outside, &inside] {
@@ -78,7 +78,7 @@ async fn walks_and_searches_skip_host_directories() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_and_handles_do_not_reach_host_directories() {
-    let sandbox = beside_the_host("..", Access::Write).await;
+    let sandbox = beside_the_host("..", FileAccess::Write).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     symlink("../home/config", sandbox.workspace().join("way")).unwrap();
     symlink("../home", sandbox.workspace().join("home")).unwrap();
@@ -107,7 +107,7 @@ async fn links_and_handles_do_not_reach_host_directories() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_directory_inside_the_workspace_is_hidden() {
-    let sandbox = beside_the_host(".", Access::Write).await;
+    let sandbox = beside_the_host(".", FileAccess::Write).await;
     refused(
         &sandbox,
         "change",
@@ -127,7 +127,7 @@ async fn host_directory_inside_the_workspace_is_hidden() {
 #[tokio::test(flavor = "multi_thread")]
 async fn host_directory_cannot_be_granted_by_name() {
     for grant in ["../home/config", "../home/config/.", "../home/data/plugins"] {
-        let sandbox = beside_the_host(grant, Access::Write).await;
+        let sandbox = beside_the_host(grant, FileAccess::Write).await;
         let path = sandbox.workspace().join(grant);
         let path = path.to_str().unwrap();
         refused(&sandbox, "change", &[&["list", path], &["walk", path], &["read", &format!("{path}/auth.toml")]]).await;
@@ -139,7 +139,7 @@ async fn host_directory_cannot_be_granted_by_name() {
 async fn linked_key_file_is_protected() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
-        .files("intruder", ".", Access::Write)
+        .files("intruder", ".", FileAccess::Write)
         .private("home")
         .with_file("workspace/dotfiles/auth.toml", "the secret")
         .with_file("workspace/dotfiles/b.txt", "b")
@@ -160,8 +160,8 @@ async fn linked_key_file_is_protected() {
 async fn shared_host_directory_is_readable_and_never_writable() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
-        .files("intruder", ".", Access::Write)
-        .files("intruder", "../home/output", Access::Write)
+        .files("intruder", ".", FileAccess::Write)
+        .files("intruder", "../home/output", FileAccess::Write)
         .private("home")
         .handed_out("home/output")
         .with_file("home/output/long.txt", "long")
@@ -188,7 +188,7 @@ async fn shared_host_directory_is_readable_and_never_writable() {
 async fn protected_files_are_readable_and_never_writable() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
-        .files("intruder", ".", Access::Write)
+        .files("intruder", ".", FileAccess::Write)
         .with_file("workspace/.git/config", "git")
         .with_file("workspace/.pinion/config.toml", "config")
         .with_file("workspace/.mcp.json", "{}")
@@ -243,7 +243,7 @@ async fn protected_files_are_readable_and_never_writable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_protected_files_cannot_be_created() {
-    let sandbox = SandboxBuilder::default().guest("intruder").files("intruder", ".", Access::Write).build().await;
+    let sandbox = SandboxBuilder::default().guest("intruder").files("intruder", ".", FileAccess::Write).build().await;
     done(&sandbox, "change", &[&["mkdir", "made"], &["write", "made/config", "x"], &["write", "file", "x"]]).await;
     let mut steps: Vec<Vec<&str>> = Vec::new();
     for name in [".git", ".GIT", ".Pinion", ".pinion", ".mcp.json", ".MCP.json", "deep/.git"] {
@@ -269,8 +269,8 @@ async fn missing_protected_files_cannot_be_created() {
 async fn narrow_grants_do_not_lift_the_protection() {
     let builder = SandboxBuilder::default()
         .guest("intruder")
-        .files("intruder", ".git", Access::Write)
-        .files("intruder", ".pinion/plugins", Access::Write)
+        .files("intruder", ".git", FileAccess::Write)
+        .files("intruder", ".pinion/plugins", FileAccess::Write)
         .with_file("workspace/.git/config", "git")
         .with_file("workspace/.pinion/plugins/a.wasm", "x");
     let sandbox = builder.build().await;
@@ -294,7 +294,7 @@ async fn narrow_grants_do_not_lift_the_protection() {
 async fn directory_named_by_the_git_file_is_protected() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
-        .files("intruder", ".", Access::Write)
+        .files("intruder", ".", FileAccess::Write)
         .with_file("workspace/.git", "gitdir: ./.bare\n")
         .with_file("workspace/.bare/config", "git")
         .build()
@@ -320,7 +320,7 @@ async fn files_of_loaded_plugins_are_never_writable() {
     std::fs::copy(guest("echo"), &plugin).unwrap();
     std::fs::hard_link(&plugin, directory.path().join("alias")).unwrap();
     let builder = SandboxBuilder::default().file(plugin.clone()).guest("intruder");
-    let sandbox = builder.files("intruder", directory.path().to_str().unwrap(), Access::Write).build().await;
+    let sandbox = builder.files("intruder", directory.path().to_str().unwrap(), FileAccess::Write).build().await;
     let before = std::fs::read(&plugin).unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (file, alias, new) = (path("echo.wasm"), path("alias"), path("new"));
@@ -350,8 +350,8 @@ async fn files_of_loaded_plugins_are_never_writable() {
 async fn workspace_can_be_inside_a_host_directory() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
-        .files("intruder", ".", Access::Write)
-        .files("intruder", "..", Access::Write)
+        .files("intruder", ".", FileAccess::Write)
+        .files("intruder", "..", FileAccess::Write)
         .private("")
         .with_file("auth.toml", "the secret")
         .build()

@@ -6,7 +6,7 @@
 //!
 //! `PINION_TESTS_SEED` selects other worlds; a failure names the seed of its world.
 
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use pinion_tests::{Sandbox, SandboxBuilder};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ fn tree(root: &Path) -> Tree {
 struct World {
     sandbox: Sandbox,
     /// Access by path from the directory that contains the workspace.
-    grants: BTreeMap<PathBuf, Access>,
+    grants: BTreeMap<PathBuf, FileAccess>,
     /// The mark of each initial file.
     marks: BTreeMap<PathBuf, String>,
 }
@@ -146,7 +146,7 @@ impl World {
         let mut builder = SandboxBuilder::default().guest("hostile");
         for _ in 0..1 + random.below(4) {
             let path = random.one(&GRANTED);
-            let access = if random.below(3) == 0 { Access::Read } else { Access::Write };
+            let access = if random.below(3) == 0 { FileAccess::Read } else { FileAccess::Write };
             builder = builder.files("hostile", if path.is_empty() { "." } else { path }, access);
             grants.insert(Path::new("workspace").join(path), access);
         }
@@ -189,19 +189,19 @@ impl World {
         self.marks.insert(PathBuf::from(path), mark);
     }
 
-    fn access(&self, path: &Path) -> Option<Access> {
+    fn access(&self, path: &Path) -> Option<FileAccess> {
         path.ancestors().find_map(|path| self.grants.get(path)).copied()
     }
 
     /// Returns whether a call may change, replace or create the entry at this path.
-    fn may_change(&self, path: &Path, most: Option<Access>) -> bool {
+    fn may_change(&self, path: &Path, most: Option<FileAccess>) -> bool {
         let is_protected = PROTECTED.iter().any(|protected| path.starts_with(Path::new("workspace").join(protected)));
-        let is_written = |path: &Path| self.access(path) == Some(Access::Write);
-        most == Some(Access::Write) && !is_protected && is_written(path) && path.parent().is_some_and(is_written)
+        let is_written = |path: &Path| self.access(path) == Some(FileAccess::Write);
+        most == Some(FileAccess::Write) && !is_protected && is_written(path) && path.parent().is_some_and(is_written)
     }
 
     /// Returns the first path that changed without permission.
-    fn violation(&self, before: &Tree, after: &Tree, most: Option<Access>) -> Option<String> {
+    fn violation(&self, before: &Tree, after: &Tree, most: Option<FileAccess>) -> Option<String> {
         let paths = before.keys().chain(after.keys());
         let mut changed = paths.filter(|path| before.get(*path) != after.get(*path));
         let path = changed.find(|path| !self.may_change(path, most))?;
@@ -209,7 +209,7 @@ impl World {
     }
 
     /// Returns the first mark in a report whose file the call may not read.
-    fn leak(&self, report: &str, most: Option<Access>) -> Option<String> {
+    fn leak(&self, report: &str, most: Option<FileAccess>) -> Option<String> {
         let is_readable = |path: &Path| most.is_some() && self.access(path).is_some();
         let mut secrets = self.marks.iter().filter(|(path, _)| !is_readable(path));
         let (path, _) = secrets.find(|(_, mark)| report.contains(mark.as_str()))?;
@@ -218,10 +218,10 @@ impl World {
 }
 
 /// The tools and the effects that they declare.
-const TOOLS: [(&str, Option<Access>); 4] = [
-    ("steps_write", Some(Access::Write)),
-    ("steps_write", Some(Access::Write)),
-    ("steps_read", Some(Access::Read)),
+const TOOLS: [(&str, Option<FileAccess>); 4] = [
+    ("steps_write", Some(FileAccess::Write)),
+    ("steps_write", Some(FileAccess::Write)),
+    ("steps_read", Some(FileAccess::Read)),
     ("steps_none", None),
 ];
 

@@ -4,7 +4,7 @@ use super::grants::{manifest, packed};
 use futures_util::future::join_all;
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::{
-    Access, Action, Component, LoadError, NoticeEvent, PartialLimits, PluginPolicy, PluginSettings,
+    Component, FileAccess, HostAction, LoadError, NoticeEvent, PartialLimits, PluginPolicy, PluginSettings,
 };
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, guest};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ async fn sandbox() -> Sandbox {
 }
 
 async fn built(builder: SandboxBuilder) -> Sandbox {
-    let sandbox = builder.files("reused", ".", Access::Write).build().await;
+    let sandbox = builder.files("reused", ".", FileAccess::Write).build().await;
     sandbox.write("kept", "x");
     sandbox
 }
@@ -94,7 +94,7 @@ async fn other_sessions_effects_and_commands_get_other_instances() {
     assert_eq!(sandbox.text_in("another session", "visit", json!({})).await, "1");
     let token = CancellationToken::new();
     let actions = sandbox.runtime.run_command("visits", "", "session-1", None, token).await.unwrap();
-    assert_eq!(actions, [Action::Print("1".to_owned())]);
+    assert_eq!(actions, [HostAction::Print("1".to_owned())]);
     assert_eq!(visit(&sandbox, json!({})).await, 2);
     assert_eq!(sandbox.text_in("another session", "visit", json!({})).await, "2");
     let at_most = pinion_agent::Authority::default();
@@ -167,8 +167,8 @@ struct Policy {
 impl PluginPolicy for Policy {
     fn settings(&self, _: &Component<'_>) -> Result<PluginSettings, LoadError> {
         let access = match std::fs::read_to_string(&self.file).unwrap().trim() {
-            "read" => Access::Read,
-            _ => Access::Write,
+            "read" => FileAccess::Read,
+            _ => FileAccess::Write,
         };
         let mut settings = PluginSettings::default();
         settings.grants.files.insert(self.workspace.clone(), access);

@@ -113,7 +113,7 @@ async fn loading_a_plugin_needs_no_call_slot() {
     let (directory, sandbox) = crowd(&["greedy"], engine).await;
     let late = loiter(directory.path(), "latest");
     beside(&sandbox, naps("greedy", 10), async {
-        sandbox.runtime.add(vec![pinion_plugin_runtime::Source::file(late)]).await;
+        sandbox.runtime.add(vec![pinion_plugin_runtime::PluginSource::file(late)]).await;
         assert_eq!(sandbox.text("nap", json!({ "amount": 1 })).await, "slept");
     })
     .await;

@@ -1,7 +1,7 @@
 //! The state that an instance hands to its successor: for all acts of the plugin while it saves or restores it, the
 //! host and the others are served, and the plugin starts without the state at worst.
 
-use pinion_plugin_runtime::{Access, PartialLimits, Source};
+use pinion_plugin_runtime::{FileAccess, PartialLimits, PluginSource};
 use pinion_tests::{Sandbox, SandboxBuilder, guest};
 use serde_json::json;
 use std::fs;
@@ -20,7 +20,7 @@ impl Heir {
         let file = directory.path().join("heir.wasm");
         fs::copy(guest("heir"), &file).unwrap();
         let limits = PartialLimits { fuel: Some(500_000_000), ..PartialLimits::default() };
-        let builder = SandboxBuilder::default().file(file).files("heir", ".", Access::Write).limits("heir", limits);
+        let builder = SandboxBuilder::default().file(file).files("heir", ".", FileAccess::Write).limits("heir", limits);
         let sandbox = builder.with_file("workspace/secret.txt", "secret").watched().build().await;
         Self { directory, sandbox }
     }
@@ -141,7 +141,7 @@ async fn state_goes_to_no_other_file_of_the_same_name() {
     let other = heir.directory.path().join("other.wasm");
     fs::copy(guest("heir"), &other).unwrap();
     change(&other);
-    heir.sandbox.runtime.add(vec![Source::file(other)]).await;
+    heir.sandbox.runtime.add(vec![PluginSource::file(other)]).await;
     let problems = heir.sandbox.runtime.problems();
     assert!(problems.iter().any(|(_, problem)| problem.contains("`heir` is already there")), "{problems:?}");
     assert_eq!((heir.inherited().await.as_str(), heir.generation()), ("mine", 1));

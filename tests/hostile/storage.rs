@@ -3,7 +3,7 @@
 pub(super) mod command;
 
 use super::steps;
-use pinion_plugin_runtime::{Access, Component, LoadError, PartialLimits, PluginPolicy, PluginSettings};
+use pinion_plugin_runtime::{Component, FileAccess, LoadError, PartialLimits, PluginPolicy, PluginSettings};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, guest};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -345,7 +345,7 @@ async fn damaged_values_are_reported_and_others_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_values_are_outside_every_file_grant() {
-    let builder = SandboxBuilder::default().guest("intruder").files("intruder", "..", Access::Write);
+    let builder = SandboxBuilder::default().guest("intruder").files("intruder", "..", FileAccess::Write);
     let sandbox = builder
         .watched()
         .private("data")

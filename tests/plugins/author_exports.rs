@@ -4,7 +4,7 @@ use super::authors::{author, is_there, root, run};
 use super::guide::{hooks_run, lines_of_world, snippet};
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::{Exports, Inspection};
-use pinion_plugin_test::{Action, Completion, Content, Hooked, Plugin, TestError, json};
+use pinion_plugin_test::{Completion, Content, Hooked, HostAction, Plugin, TestError, json};
 use pinion_tests::{Pinion, SandboxBuilder};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn project(language: &str, code: &str, world: &str, asks: &str, lifetime: &str) 
 
 /// Returns the interfaces of the contract that a component exports.
 fn exports(component: &Path) -> Exports {
-    Inspection::of(&fs::read(component).unwrap()).unwrap().exports
+    Inspection::from_component(&fs::read(component).unwrap()).unwrap().exports
 }
 
 const USUAL: Exports = Exports {
@@ -165,15 +165,15 @@ async fn commands_complete_and_act(component: &Path) -> Result<(), TestError> {
     let expected = [completion("x-one", Some("The first")), completion("two", None)];
     assert_eq!(plugin.complete("act", "x").await, expected);
     let expected = [
-        Action::Print("shown x".to_owned()),
-        Action::Insert("inserted".to_owned()),
-        Action::SetModel("model".to_owned()),
-        Action::Compact(None),
-        Action::NewSession,
-        Action::Resume(Some("session".to_owned())),
-        Action::Fork,
-        Action::ReloadPlugins,
-        Action::Quit,
+        HostAction::Print("shown x".to_owned()),
+        HostAction::Insert("inserted".to_owned()),
+        HostAction::SetModel("model".to_owned()),
+        HostAction::Compact(None),
+        HostAction::NewSession,
+        HostAction::Resume(Some("session".to_owned())),
+        HostAction::Fork,
+        HostAction::ReloadPlugins,
+        HostAction::Quit,
     ];
     assert_eq!(plugin.command("act", "x").await?, expected);
     Ok(())

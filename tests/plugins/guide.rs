@@ -2,7 +2,7 @@
 
 use super::authors::{author, is_there, root, run};
 use pinion_agent::ToolExecutor as _;
-use pinion_plugin_runtime::{Access, Action};
+use pinion_plugin_runtime::{FileAccess, HostAction};
 use pinion_tests::{Ended, Pinion, SandboxBuilder, call, document, guest, guide, say, until};
 use serde_json::{Value, json};
 use std::fs;
@@ -56,7 +56,7 @@ async fn snippets_about_tools_and_files_do_what_the_guide_says() {
     assert_eq!(sandbox.text("handbook", json!({ "page": "start" })).await, "# Start");
     assert!(sandbox.error("introduce", json!({})).await.contains("nobody can answer"));
     let actions = sandbox.runtime.run_command("count", "a.csv", "s", None, CancellationToken::new()).await.unwrap();
-    assert!(matches!(&actions[..], [Action::Submit(text)] if text == "Count the lines of a.csv with count_lines."));
+    assert!(matches!(&actions[..], [HostAction::Submit(text)] if text == "Count the lines of a.csv with count_lines."));
 }
 
 #[tokio::test]
@@ -288,11 +288,11 @@ def show_note(call: Call, name):
     return open(name).read()
 "#;
     let Some((_pinion, component)) = keeps_values_and_has_hooks("python", "py", "", more) else { return };
-    let sandbox = SandboxBuilder::default().file(component).files("facts", ".", Access::Read).build().await;
+    let sandbox = SandboxBuilder::default().file(component).files("facts", ".", FileAccess::Read).build().await;
     sandbox.write("note.txt", "relative");
     let shown =
         sandbox.runtime.run_command("show-note", "note.txt", "s", None, CancellationToken::new()).await.unwrap();
-    assert!(matches!(&shown[..], [Action::Print(text)] if text == "relative"), "{shown:?}");
+    assert!(matches!(&shown[..], [HostAction::Print(text)] if text == "relative"), "{shown:?}");
 }
 
 #[test]

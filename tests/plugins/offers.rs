@@ -6,7 +6,7 @@ use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
 use pinion_agent::tool::ToolError;
 use pinion_agent::{Agent, Context, LoopConfig, Message, Model, Provider, ToolExecutor as _};
-use pinion_plugin_runtime::{Action, NoticeEvent, Runtime};
+use pinion_plugin_runtime::{HostAction, NoticeEvent, Runtime};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, guest, until};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -84,10 +84,10 @@ async fn equal_definitions_keep_their_place_and_identity() {
 async fn commands_change_with_the_tools() {
     let sandbox = settled(bridge(json!({ "commands": [{ "name": "hello" }] }))).await;
     let run = |name: &'static str| sandbox.runtime.run_command(name, "", "s", None, CancellationToken::new());
-    assert_eq!(run("hello").await.unwrap(), [Action::Print("hello".into())]);
+    assert_eq!(run("hello").await.unwrap(), [HostAction::Print("hello".into())]);
     sandbox.text("steer", json!({ "offer": { "commands": [{ "name": "bye" }] }, "changed": 1 })).await;
     until("the command is there", || sandbox.runtime.commands().iter().any(|command| command.name == "bye")).await;
-    assert_eq!(run("bye").await.unwrap(), [Action::Print("bye".into())]);
+    assert_eq!(run("bye").await.unwrap(), [HostAction::Print("bye".into())]);
     assert!(run("hello").await.is_err());
 }
 

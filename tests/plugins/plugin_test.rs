@@ -1,7 +1,8 @@
 //! The test kit for authors, `pinion-plugin-test`: its scripts, its records, and the errors of a wrong test.
 
 use pinion_plugin_test::{
-    Action, Authority, DialogAnswer, DialogError, Hooked, PartialLimits, Plugin, TestError, ToolOutput, json, response,
+    Authority, DialogAnswer, DialogError, Hooked, HostAction, PartialLimits, Plugin, TestError, ToolOutput, json,
+    response,
 };
 use pinion_tests::{Pinion, guest};
 use serde_json::Value;
@@ -120,7 +121,7 @@ async fn plugin_has_its_settings_storage_session_and_secrets() -> Result<(), Tes
 async fn commands_dialogs_and_completions_of_arguments_run() -> Result<(), TestError> {
     let plugin = plugin("talker").grant("ui").answer(DialogAnswer::Confirmed(true)).start().await?;
     let actions = plugin.command("talk", r#"[{ "confirm": "ok?" }, { "draw": "x" }]"#).await?;
-    assert!(matches!(&actions[..], [Action::Print(text)] if text.starts_with("Ok(true)\n")), "{actions:?}");
+    assert!(matches!(&actions[..], [HostAction::Print(text)] if text.starts_with("Ok(true)\n")), "{actions:?}");
     assert!(plugin.seen().drawings.is_empty() && plugin.complete("talk", "x").await.len() == 1);
     let error = plugin.command("tolk", "").await.unwrap_err().to_string();
     assert!(error.ends_with("hint: its commands are: talk"), "{error}");

@@ -1,6 +1,6 @@
 //! The generation of a plugin that answers after changes.
 
-use pinion_plugin_runtime::{FileOrigin, Notice, NoticeEvent, PluginDirectory, Source};
+use pinion_plugin_runtime::{FileOrigin, Notice, NoticeEvent, PluginDirectory, PluginSource};
 use pinion_tests::{Sandbox, SandboxBuilder, guest, until};
 use serde_json::json;
 use std::path::Path;
@@ -125,7 +125,7 @@ async fn free_name_goes_to_the_next_load_that_wants_it() {
     assert_eq!(sandbox.text("echo", json!({})).await, "stolen");
     assert!(sandbox.runtime.plugins()[0].left_out.is_empty());
     // Registered again, the plugin is the later one.
-    sandbox.runtime.add(vec![Source::file(guest("echo"))]).await;
+    sandbox.runtime.add(vec![PluginSource::file(guest("echo"))]).await;
     assert_eq!(sandbox.text("echo", json!({})).await, "stolen");
     assert_eq!(sandbox.runtime.plugins()[1].left_out.len(), 1);
     assert_eq!(left_out(&sandbox).last().unwrap().0, "echo");

@@ -2,7 +2,7 @@
 
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::hook::HookPoint;
-use pinion_plugin_runtime::Action;
+use pinion_plugin_runtime::HostAction;
 use pinion_tests::{Pinion, SandboxBuilder, say, until};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ async fn imports_of_released_components_answer() {
     let classified = sandbox.error("classify", json!({ "text": "x" })).await;
     assert!(classified.contains("denied") || classified.contains("may not"), "{classified}");
     let ran = sandbox.runtime.run_command("count", "a.csv", "s", None, CancellationToken::new()).await.unwrap();
-    assert!(matches!(&ran[..], [Action::Submit(text)] if text == "Count the lines of a.csv with count_lines."));
+    assert!(matches!(&ran[..], [HostAction::Submit(text)] if text == "Count the lines of a.csv with count_lines."));
 }
 
 #[tokio::test]
@@ -104,5 +104,5 @@ async fn released_components_reach_servers_and_the_catalog() {
     let attempts = sandbox.runtime.complete("type", "forge").await;
     assert!(attempts.iter().any(|attempt| attempt.value.starts_with("call-tool: Err(")), "{attempts:?}");
     let ran = sandbox.runtime.run_command("help", "", "s", None, CancellationToken::new()).await.unwrap();
-    assert!(matches!(&ran[..], [Action::Print(text)] if text.contains("/type")), "{ran:?}");
+    assert!(matches!(&ran[..], [HostAction::Print(text)] if text.contains("/type")), "{ran:?}");
 }

@@ -1,7 +1,7 @@
 //! Out of reach of a plugin: files outside its directories, the host's environment and streams, the network.
 
 use pinion_agent::Authority;
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::json;
 use std::os::unix::fs::symlink;
@@ -81,7 +81,7 @@ async fn rename_race_reads_nothing_outside() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn read_only_grant_is_never_written() {
-    let builder = SandboxBuilder::default().guest("hostile").files("hostile", ".", Access::Read);
+    let builder = SandboxBuilder::default().guest("hostile").files("hostile", ".", FileAccess::Read);
     let sandbox = builder.build().await;
     sandbox.write("inside.txt", "inside");
     assert_eq!(sandbox.text("read_path", json!({ "path": "inside.txt" })).await, "inside");
@@ -113,7 +113,7 @@ async fn ungranted_plugin_has_no_files_or_programs_and_error_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_granted_subdirectory_is_visible() {
-    let builder = SandboxBuilder::default().guest("hostile").files("hostile", "sub", Access::Read);
+    let builder = SandboxBuilder::default().guest("hostile").files("hostile", "sub", FileAccess::Read);
     let sandbox = builder.build().await;
     sandbox.write("sub/a.txt", "in sub");
     sandbox.write("b.txt", "beside");

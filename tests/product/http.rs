@@ -1,7 +1,7 @@
 //! Plugins send requests to the servers that they were granted.
 
 use pinion_agent::tool::Ledger;
-use pinion_plugin_runtime::{Action, PartialLimits};
+use pinion_plugin_runtime::{HostAction, PartialLimits};
 use pinion_tests::{HttpServer, Progress, Sandbox, SandboxBuilder, answer};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
@@ -148,6 +148,6 @@ async fn commands_send_requests() {
     let server = HttpServer::start(echo()).await;
     let sandbox = granted(&[&server.url("")]).await;
     let ran = sandbox.runtime.run_command("fetch", &server.url("/command"), "s", None, CancellationToken::new()).await;
-    assert!(matches!(&ran.unwrap()[..], [Action::Print(text)] if text.contains("200")));
+    assert!(matches!(&ran.unwrap()[..], [HostAction::Print(text)] if text.contains("200")));
     assert_eq!(server.lines(), ["GET /command"]);
 }

@@ -1,7 +1,7 @@
 //! Each limit has its own error, which names the plugin, and affects neither the host nor other plugins.
 
 use pinion_agent::tool::ToolError;
-use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
+use pinion_plugin_runtime::{EngineLimits, FileAccess, PartialLimits};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, Seen};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -83,7 +83,7 @@ async fn error_after_refused_memory_names_the_limit() {
 async fn error_of_a_command_after_refused_memory_names_the_limit() {
     let limits = PartialLimits { memory_bytes: Some(8 << 20), ..NONE };
     let builder = SandboxBuilder::default().guest("reused").limits("reused", limits);
-    let sandbox = builder.files("reused", ".", Access::Read).build().await;
+    let sandbox = builder.files("reused", ".", FileAccess::Read).build().await;
     let named = |error: &str| error.contains("no room\n") && error.contains("[plugins.reused.limits] memory-bytes = ");
     let error = sandbox.error("visit", json!({ "want": 64 << 20 })).await;
     assert!(named(&error), "{error}");
@@ -101,7 +101,7 @@ async fn error_after_memory_that_others_have_names_the_limit_of_all() {
     let limits = PartialLimits { memory_bytes: Some(8 << 20), ..NONE };
     let engine = EngineLimits { plugin_memory_bytes: 8 << 20, ..EngineLimits::default() };
     let builder = SandboxBuilder::default().guest("reused").limits("reused", limits).engine(engine);
-    let sandbox = builder.files("reused", ".", Access::Write).build().await;
+    let sandbox = builder.files("reused", ".", FileAccess::Write).build().await;
     let progress = Progress::default();
     let holds = json!({ "bytes": 5 << 20, "wait": "go" });
     let holding = sandbox.call_with("visit", holds, &progress, CancellationToken::new());

@@ -2,7 +2,7 @@
 
 mod corpus;
 
-use pinion_permissions::{Otherwise, Policy, Reason, Rules, Scene, Verdict, judge};
+use pinion_permissions::{ModePolicy, Otherwise, PermissionRules, Scene, Verdict, VerdictReason, judge};
 #[cfg(target_os = "linux")]
 use pinion_tests::Terminal;
 use pinion_tests::{Ended, Pinion, say};
@@ -38,9 +38,9 @@ fn project() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn judged(command: &str, workspace: &Path, otherwise: Otherwise) -> (Verdict, String) {
-    let rules = Rules::built_in(Some(Path::new(HOME)));
+    let rules = PermissionRules::built_in(Some(Path::new(HOME)));
     let scene = Scene { workspace, directory: workspace, home: Some(Path::new(HOME)) };
-    let judgement = judge(command, &scene, &rules, Policy { reads: true, otherwise });
+    let judgement = judge(command, &scene, &rules, ModePolicy { reads: true, otherwise });
     let part = judgement.decisive().expect("a decision without a reason");
     (judgement.verdict, format!("`{}`: {}", part.text, part.reason))
 }
@@ -113,10 +113,10 @@ fn command_that_cannot_be_read_is_a_question_in_the_sandbox_too() {
         assert_eq!(judged(command, &workspace, Otherwise::Sandbox).0, Verdict::Ask, "{command}");
     }
     let long = format!("echo {}", "a".repeat(pinion_permissions::shell::MAX_BYTES));
-    let rules = Rules::default();
+    let rules = PermissionRules::default();
     let scene = Scene { workspace: &workspace, directory: &workspace, home: None };
-    let judgement = judge(&long, &scene, &rules, Policy { reads: true, otherwise: Otherwise::Sandbox });
-    assert!(matches!(judgement.decisive().unwrap().reason, Reason::Unreadable(_)));
+    let judgement = judge(&long, &scene, &rules, ModePolicy { reads: true, otherwise: Otherwise::Sandbox });
+    assert!(matches!(judgement.decisive().unwrap().reason, VerdictReason::Unreadable(_)));
 }
 
 /// Mutates commands for two seconds, or for `PINION_FUZZ_SECONDS`; the seed is fixed.

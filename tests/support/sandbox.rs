@@ -10,10 +10,11 @@ use pinion_agent::hook::HookPoint;
 use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::{Client, ClientSettings, Policy};
-use pinion_exclusions::{Exclusions, Finder, Origin, Pattern};
+use pinion_exclusions::{Exclusions, Finder, Pattern, PatternOrigin};
 use pinion_plugin_runtime::{
-    Access, AgentsGrant, CacheKey, Compiler, EngineLimits, Grants, HostDirectories, McpGrant, McpServers, NoInfo,
-    Notice, PartialLimits, PluginPolicy, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, StorageGrant,
+    AgentsGrant, CacheKey, Compiler, EngineLimits, FileAccess, Grants, HostDirectories, McpGrant, McpServers, NoInfo,
+    Notice, PartialLimits, PluginPolicy, PluginSettings, PluginSource, ProcessGrant, Runtime, RuntimeConfig,
+    StorageGrant,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub struct Sandbox {
 /// Builder of a [`Sandbox`]; plugins have no grants by default.
 #[derive(Default)]
 pub struct SandboxBuilder {
-    sources: Vec<Source>,
+    sources: Vec<PluginSource>,
     plugins: BTreeMap<String, PluginSettings>,
     engine: Option<EngineLimits>,
     cache: Option<PathBuf>,
@@ -187,7 +188,7 @@ impl SandboxBuilder {
 
     /// Loads a component from a source.
     #[must_use]
-    pub fn source(mut self, source: Source) -> Self {
+    pub fn source(mut self, source: PluginSource) -> Self {
         self.sources.push(source);
         self
     }
@@ -195,19 +196,19 @@ impl SandboxBuilder {
     /// Loads a component from a file.
     #[must_use]
     pub fn file(mut self, path: PathBuf) -> Self {
-        self.sources.push(Source::file(path));
+        self.sources.push(PluginSource::file(path));
         self
     }
 
     /// Grants a plugin write access to the workspace, and programs.
     #[must_use]
     pub fn trust(self, plugin: &str) -> Self {
-        self.files(plugin, ".", Access::Write).process(plugin)
+        self.files(plugin, ".", FileAccess::Write).process(plugin)
     }
 
     /// Grants a plugin a directory of the workspace.
     #[must_use]
-    pub fn files(mut self, plugin: &str, directory: &str, access: Access) -> Self {
+    pub fn files(mut self, plugin: &str, directory: &str, access: FileAccess) -> Self {
         self.settings(plugin).grants.files.insert(directory.into(), access);
         self
     }
@@ -438,7 +439,7 @@ fn resolve(mut settings: PluginSettings, outside: &Path) -> PluginSettings {
     };
     let files = std::mem::take(&mut settings.grants.files);
     settings.grants.files =
-        files.into_iter().map(|(directory, access): (PathBuf, Access)| (join(directory), access)).collect();
+        files.into_iter().map(|(directory, access): (PathBuf, FileAccess)| (join(directory), access)).collect();
     if let Some(process) = &mut settings.grants.process {
         process.spill_directory = outside.join("spill");
     }
@@ -459,7 +460,7 @@ fn shared_cache() -> PathBuf {
 
 /// Excludes files of a workspace, with line numbers that count the patterns.
 fn excluding(workspace: &Path, patterns: &[String]) -> Arc<Finder> {
-    let origin = |at| Origin::Config { file: PathBuf::from("/config.toml"), line: Some(at + 1) };
+    let origin = |at| PatternOrigin::Config { file: PathBuf::from("/config.toml"), line: Some(at + 1) };
     let patterns = patterns.iter().enumerate().map(|(at, text)| Pattern::new(text, origin(at))).collect();
     Finder::new(Exclusions::new(&workspace.canonicalize().unwrap(), [patterns]).unwrap())
 }

@@ -22,7 +22,7 @@ impl AskUser {
 impl Approver for AskUser {
     fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
-            let can = question.tool.authority.words().join(", ");
+            let can = question.tool.authority.effect_names().join(", ");
             let notes: String = question.notes.iter().map(|note| format!("\n  {note}")).collect();
             // Shows all arguments: a user cannot approve hidden arguments.
             let asked = format!("? {} ({can}) {:#}{notes}\n  y/n ", question.tool.name, question.call.arguments);

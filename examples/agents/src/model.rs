@@ -5,7 +5,9 @@ use pinion_agent::delegation::FoundModel;
 use pinion_agent::provider::{EventStream, Request};
 use pinion_agent::usage::PriceList;
 use pinion_agent::{Model, Provider};
-use pinion_providers::{Keys, ModelTable, ProviderConfig, ProviderContext, Replay, Reply, Script, build_with, resolve};
+use pinion_providers::{
+    KeySources, ModelTable, ProviderConfig, ProviderContext, Replay, Script, ScriptedReply, build_with, resolve,
+};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +24,7 @@ impl ModelArgs {
     ///
     /// # Errors
     /// The provider is unknown.
-    pub fn or_script(&self, replies: impl IntoIterator<Item = Reply>) -> Result<FoundModel> {
+    pub fn or_script(&self, replies: impl IntoIterator<Item = ScriptedReply>) -> Result<FoundModel> {
         match &self.model {
             Some(name) => find_model(name),
             None => Ok(scripted(Replay::new(Script::new(replies)))),
@@ -40,7 +42,7 @@ pub fn find_model(name: &str) -> Result<FoundModel> {
     let variable = |name: &str| std::env::var(name).ok();
     let config = ProviderConfig { name: info.name.to_owned(), ..ProviderConfig::default() };
     let context = ProviderContext {
-        keys: Some(Arc::new(Keys::new(info).environment(variable))),
+        keys: Some(Arc::new(KeySources::new(info).environment(variable))),
         region: variable(if info.name == "vertex" { "GOOGLE_CLOUD_LOCATION" } else { "AWS_REGION" }),
         project: variable("GOOGLE_CLOUD_PROJECT"),
         ..ProviderContext::default()
@@ -59,14 +61,14 @@ fn scripted(provider: impl Provider + 'static) -> FoundModel {
 /// A model that computes each reply from its request.
 pub struct Offline<F>(F);
 
-impl<F: Fn(&Request) -> Reply + Send + Sync + 'static> Offline<F> {
+impl<F: Fn(&Request) -> ScriptedReply + Send + Sync + 'static> Offline<F> {
     /// Wraps `answer` as a model.
     pub fn model(answer: F) -> FoundModel {
         scripted(Self(answer))
     }
 }
 
-impl<F: Fn(&Request) -> Reply + Send + Sync> Provider for Offline<F> {
+impl<F: Fn(&Request) -> ScriptedReply + Send + Sync> Provider for Offline<F> {
     fn name(&self) -> &str {
         "offline"
     }

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use pinion_agent::channel::EventReceiver;
-use pinion_agent::event::Delta;
+use pinion_agent::event::ContentDelta;
 use pinion_agent::identity::TurnTrigger;
 use pinion_agent::message::StopReason;
 use pinion_agent::{Agent, Content, Event, EventKind, Message, Outcome, RunEnd};
@@ -94,7 +94,7 @@ pub async fn each_event(mut events: EventReceiver, mut show: impl FnMut(&Event) 
 
 fn show(event: &EventKind) -> io::Result<()> {
     match event {
-        EventKind::MessageUpdate { delta: Delta::Text { delta }, .. } => print(delta),
+        EventKind::MessageUpdate { delta: ContentDelta::Text { delta }, .. } => print(delta),
         EventKind::MessageEnd { message } if is_text(message) => print("\n"),
         other => line(other).map_or(Ok(()), |line| print(&format!("{line}\n"))),
     }

@@ -1,7 +1,7 @@
 //! Tools from components, loaded like in `pinion`, with the grants that an example gives.
 
 use crate::Result;
-use pinion_plugin_runtime::{Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
+use pinion_plugin_runtime::{Grants, HostDirectories, NoInfo, PluginSettings, PluginSource, Runtime, RuntimeConfig};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub async fn load_tools<const N: usize>(
     workspace: &Path,
     grants: [(&str, Grants); N],
 ) -> Result<Arc<Runtime>> {
-    let sources = grants.iter().map(|(name, _)| Source::file(plugins.join(format!("{name}.wasm")))).collect();
+    let sources = grants.iter().map(|(name, _)| PluginSource::file(plugins.join(format!("{name}.wasm")))).collect();
     let settings = |grants| PluginSettings { grants, ..PluginSettings::default() };
     let policy: BTreeMap<String, PluginSettings> =
         grants.into_iter().map(|(name, grants)| (name.to_owned(), settings(grants))).collect();

@@ -20,7 +20,7 @@ use pinion_agent::Provider;
 use pinion_agent::provider::EventStream;
 use pinion_providers::proxy::{forwarded, read_request, write_event};
 use pinion_providers::{
-    Keys, ModelTable, ProviderConfig, ProviderContext, ProviderInfo, RegistryError, build_with, resolve,
+    KeySources, ModelTable, ProviderConfig, ProviderContext, ProviderInfo, RegistryError, build_with, resolve,
 };
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -164,7 +164,7 @@ impl Server {
         let context = ProviderContext {
             region: variable(if info.name == "vertex" { "GOOGLE_CLOUD_LOCATION" } else { "AWS_REGION" }),
             project: variable("GOOGLE_CLOUD_PROJECT"),
-            keys: Some(Arc::new(Keys::new(info).environment(variable))),
+            keys: Some(Arc::new(KeySources::new(info).environment(variable))),
             ..ProviderContext::default()
         };
         let provider = build_with(config, context, models.clone())?;

@@ -4,7 +4,7 @@
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use pinion_agent::channel::Events;
+use pinion_agent::channel::EventWatchers;
 use pinion_agent::definition::Execution;
 use pinion_agent::message::StopReason;
 use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
@@ -93,7 +93,8 @@ fn two_turns(c: &mut Criterion) {
                 |mut context| {
                     let prompts = vec![Message::user("go")];
                     let token = CancellationToken::new();
-                    let outcome = tokio.block_on(run(&mut context, prompts, &config, &Events::default(), &token));
+                    let outcome =
+                        tokio.block_on(run(&mut context, prompts, &config, &EventWatchers::default(), &token));
                     assert_eq!(outcome.turns, 2);
                     context
                 },
@@ -112,7 +113,7 @@ fn watched(c: &mut Criterion) {
         b.iter_batched(
             || history(10),
             |mut context| {
-                let events = Events::default();
+                let events = EventWatchers::default();
                 let mut watcher = events.subscribe(64);
                 let token = CancellationToken::new();
                 let watching = async {

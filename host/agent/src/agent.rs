@@ -5,11 +5,11 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::history::estimate;
 use crate::run::run;
-use crate::running::Running;
-use crate::snapshot::{Snapshot, Totals};
+use crate::running::ConversationUse;
+use crate::snapshot::{AgentSnapshot, Totals};
 use crate::tools::services::for_command;
 use jiff::Timestamp;
-use pinion_interaction::channel::{EventReceiver, Events};
+use pinion_interaction::channel::{EventReceiver, EventWatchers};
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::history::{cancelled_results, check_unanswered};
@@ -28,8 +28,8 @@ pub struct Agent {
     config: Mutex<LoopConfig>,
     /// Locked by a run until it ends.
     context: tokio::sync::Mutex<Context>,
-    events: Events,
-    running: Running,
+    events: EventWatchers,
+    running: ConversationUse,
     spent: Mutex<Totals>,
     live: Arc<Live>,
 }
@@ -45,7 +45,7 @@ pub struct Lease<'a> {
 
 impl Lease<'_> {
     /// Returns the agent's watchers.
-    pub fn events(&self) -> &Events {
+    pub fn events(&self) -> &EventWatchers {
         &self.agent.events
     }
 
@@ -108,8 +108,8 @@ impl Agent {
         Self {
             config: Mutex::new(config),
             context: tokio::sync::Mutex::new(context),
-            events: Events::default(),
-            running: Running::default(),
+            events: EventWatchers::default(),
+            running: ConversationUse::default(),
             spent: Mutex::default(),
             live: Arc::default(),
         }
@@ -146,7 +146,7 @@ impl Agent {
         instructions: Option<&str>,
         prompts: Vec<Message>,
     ) -> Result<Outcome, AgentError> {
-        let lease = self.take(self.idle()?);
+        let lease = self.lease_context(self.idle()?);
         Ok(self.drive(lease, prompts, config, None, instructions).await)
     }
 
@@ -199,7 +199,7 @@ impl Agent {
     /// # Errors
     /// Fails if the agent is running, or if there is nothing to resume.
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
-        let lease = self.take(self.idle()?);
+        let lease = self.lease_context(self.idle()?);
         lease.can_continue()?;
         Ok(self.drive(lease, Vec::new(), &self.config(), Some(continuation), None).await)
     }
@@ -209,7 +209,7 @@ impl Agent {
     /// # Errors
     /// Fails if the agent is running.
     pub fn lease(&self) -> Result<Lease<'_>, AgentError> {
-        let lease = self.take(self.idle()?);
+        let lease = self.lease_context(self.idle()?);
         self.live.state().estimate = estimate(&lease.context, &self.config());
         Ok(lease)
     }
@@ -230,7 +230,7 @@ impl Agent {
                 return Ok(None);
             }
         }
-        let lease = self.take(self.context.lock().await);
+        let lease = self.lease_context(self.context.lock().await);
         let continuation = lease.can_continue().is_ok().then_some(Continuation::Default);
         Ok(Some(self.drive(lease, vec![message], &self.config(), continuation, None).await))
     }
@@ -244,10 +244,10 @@ impl Agent {
     ///
     /// # Errors
     /// Fails if the agent is running.
-    pub fn snapshot(&self) -> Result<Snapshot, AgentError> {
+    pub fn snapshot(&self) -> Result<AgentSnapshot, AgentError> {
         let context = self.idle()?;
         let config = self.config();
-        Ok(Snapshot {
+        Ok(AgentSnapshot {
             agent_id: context.agent_id.clone(),
             session_id: context.session_id.clone(),
             run_id: context.run_id.clone(),
@@ -262,7 +262,7 @@ impl Agent {
     }
 
     /// Restores an agent from a snapshot, with a new config, whose queues get the queued messages.
-    pub fn restore(config: LoopConfig, mut snapshot: Snapshot) -> Self {
+    pub fn restore(config: LoopConfig, mut snapshot: AgentSnapshot) -> Self {
         std::mem::take(&mut snapshot.steering).into_iter().for_each(|message| config.inbox.steering.push(message));
         std::mem::take(&mut snapshot.follow_up).into_iter().for_each(|message| config.inbox.follow_up.push(message));
         let spent = Mutex::new(snapshot.totals);
@@ -284,7 +284,7 @@ impl Agent {
     }
 
     /// Shows the conversation to readers while it is in use.
-    fn take<'a>(&'a self, mut context: tokio::sync::MutexGuard<'a, Context>) -> Lease<'a> {
+    fn lease_context<'a>(&'a self, mut context: tokio::sync::MutexGuard<'a, Context>) -> Lease<'a> {
         let token = self.running.begin();
         context.system_prompt = self.live.state().lend(context.messages.clone(), &context.system_prompt);
         Lease { context, token, agent: self }

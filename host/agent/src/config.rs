@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::extension::hooks::Hooks;
 use crate::extension::spawn::{Completer, Spawner};
 use pinion_interaction::approval::Approval;
-use pinion_interaction::channel::Events;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;
@@ -18,7 +18,7 @@ use pinion_protocol::filter::InputFilter;
 use pinion_protocol::guard::caught;
 use pinion_protocol::hook::PluginHooks;
 use pinion_protocol::limits::{Budget, RunLimits};
-use pinion_protocol::live::State;
+use pinion_protocol::live::LiveState;
 use pinion_protocol::message::Message;
 use pinion_protocol::model::Model;
 use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
@@ -36,7 +36,7 @@ pub struct LoopConfig {
     /// Implementations that the loop calls.
     pub ports: Ports,
     /// Settings of the application.
-    pub policy: Policy,
+    pub policy: RunPolicy,
     /// Messages that come in while a run is under way.
     pub inbox: Inbox,
     /// Tokens and money, shared with the runs that count against the same limits; each run makes a separate budget when
@@ -85,7 +85,7 @@ pub struct Ports {
 
 /// The choices that an application makes for its runs.
 #[derive(Clone)]
-pub struct Policy {
+pub struct RunPolicy {
     /// The model.
     pub model: Model,
     /// Options of requests.
@@ -120,9 +120,9 @@ pub struct Inbox {
 impl Inbox {
     /// Removes and returns the next messages, those that steer first; `None` if the queues are empty. The run ends
     /// then, and its state says so before another message can come.
-    pub(crate) fn next(&self, run: Option<MutexGuard<'_, State>>) -> Option<Vec<Message>> {
+    pub(crate) fn next(&self, run: Option<MutexGuard<'_, LiveState>>) -> Option<Vec<Message>> {
         let queue = if self.steering.is_empty() { &self.follow_up } else { &self.steering };
-        Some(queue.take()).filter(|messages| !messages.is_empty()).or_else(|| {
+        Some(queue.take_messages()).filter(|messages| !messages.is_empty()).or_else(|| {
             run?.close();
             None
         })
@@ -175,7 +175,7 @@ impl LoopConfig {
             spawner: None,
             secrets: Secrets::default(),
         };
-        let policy = Policy {
+        let policy = RunPolicy {
             model,
             options: RequestOptions::default(),
             tool_choice: ToolChoice::Auto,
@@ -210,14 +210,14 @@ impl LoopConfig {
             ChildKind::Branch => Self { ports, policy, inbox, budget, schemas, depth },
             ChildKind::Task => {
                 let ports = Ports { filters: Vec::new(), spawner: None, ..ports };
-                let policy = Policy { tool_choice: ToolChoice::Auto, ..policy };
+                let policy = RunPolicy { tool_choice: ToolChoice::Auto, ..policy };
                 Self { ports, policy, inbox, budget, schemas, depth: depth + 1 }
             }
         }
     }
 
     /// Reports an event of a run to the session's store, then to the watchers.
-    pub async fn report(&self, events: &Events, run_id: &Arc<str>, kind: EventKind) {
+    pub async fn report(&self, events: &EventWatchers, run_id: &Arc<str>, kind: EventKind) {
         self.observe(run_id, &kind);
         events.emit(run_id, kind).await;
     }
@@ -235,7 +235,7 @@ impl LoopConfig {
     }
 
     /// Reports an event that watchers may miss when they are behind.
-    pub(crate) fn offer(&self, events: &Events, run_id: &Arc<str>, kind: &EventKind) {
+    pub(crate) fn offer(&self, events: &EventWatchers, run_id: &Arc<str>, kind: &EventKind) {
         self.observe(run_id, kind);
         events.offer(run_id, kind);
     }

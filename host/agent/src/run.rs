@@ -17,14 +17,14 @@
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::extension::hooks::{Flow, HookChain, Verdict};
+use crate::extension::hooks::{Flow, HookChain, HookVerdict};
 use crate::extension::plugin_hooks::HookCaller;
-use crate::extension::spawn::{Children, Parent};
+use crate::extension::spawn::{Parent, RunChildren};
 use crate::history::{Added, estimate_of, fixed_tokens, track};
 use crate::tools::dispatch::Dispatch;
 use crate::tools::services::RunAccess;
-use crate::turn::Turn;
-use pinion_interaction::channel::Events;
+use crate::turn::ModelTurn;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::guard::{Panicked, caught_async};
@@ -49,7 +49,7 @@ pub async fn run(
     context: &mut Context,
     prompts: Vec<Message>,
     config: &LoopConfig,
-    events: &Events,
+    events: &EventWatchers,
     token: &CancellationToken,
 ) -> Outcome {
     config.begin_run(context);
@@ -86,7 +86,7 @@ async fn within(config: &LoopConfig, over: &CancellationToken, work: impl Future
 struct Run<'a> {
     context: &'a mut Context,
     config: &'a LoopConfig,
-    events: &'a Events,
+    events: &'a EventWatchers,
     token: &'a CancellationToken,
     spent: Spend,
     turns: u32,
@@ -99,7 +99,7 @@ struct Run<'a> {
     tracker: ContextTracker,
     repetition: Repetition,
     /// The runs that the tools of this run start; `None` when they may start nothing.
-    children: Option<Arc<dyn Children>>,
+    children: Option<Arc<dyn RunChildren>>,
     /// The run, as its calls use it; `None` before it begins.
     access: Option<Arc<RunAccess>>,
 }
@@ -113,7 +113,7 @@ struct OpenTurn {
 }
 
 /// The action after a turn.
-enum Next {
+enum NextAction {
     /// Another turn: the model waits for results.
     Turn,
     /// The model is done.
@@ -123,7 +123,12 @@ enum Next {
 }
 
 impl<'a> Run<'a> {
-    fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
+    fn new(
+        context: &'a mut Context,
+        config: &'a LoopConfig,
+        events: &'a EventWatchers,
+        token: &'a CancellationToken,
+    ) -> Self {
         Self {
             context,
             config,
@@ -149,10 +154,10 @@ impl<'a> Run<'a> {
             }
             loop {
                 match self.turn().await {
-                    Next::Turn => {}
-                    Next::Done(stop_reason) if !self.follow().await => return Ok(RunEnd::Done { stop_reason }),
-                    Next::Done(_) => {}
-                    Next::End(end) => {
+                    NextAction::Turn => {}
+                    NextAction::Done(stop_reason) if !self.follow().await => return Ok(RunEnd::Done { stop_reason }),
+                    NextAction::Done(_) => {}
+                    NextAction::End(end) => {
                         // Messages whose turn did not start still belong to the conversation.
                         self.append_pending().await?;
                         return Ok(end);
@@ -166,7 +171,7 @@ impl<'a> Run<'a> {
     /// Starts the run unless a hook denies it. Returns its end if it is over before its first turn.
     async fn begin(&mut self, prompts: Vec<Message>) -> Option<RunEnd> {
         let verdict = caught_async(self.hooks().before_run(self.context)).await;
-        if let Ok(Verdict::Deny(reason) | Verdict::Ask(reason)) = &verdict
+        if let Ok(HookVerdict::Deny(reason) | HookVerdict::Ask(reason)) = &verdict
             && !self.token.is_cancelled()
         {
             return Some(self.reject(reason.clone()).await);
@@ -183,8 +188,8 @@ impl<'a> Run<'a> {
         })
         .await;
         match verdict {
-            Ok(Verdict::Pass) => {}
-            Ok(Verdict::Deny(_) | Verdict::Ask(_)) => return Some(RunEnd::Aborted),
+            Ok(HookVerdict::Pass) => {}
+            Ok(HookVerdict::Deny(_) | HookVerdict::Ask(_)) => return Some(RunEnd::Aborted),
             Err(panicked) => return Some(RunEnd::failed(RunErrorKind::Panic, panicked.to_string())),
         }
         self.restart_tracker();
@@ -244,49 +249,50 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn turn(&mut self) -> Next {
+    async fn turn(&mut self) -> NextAction {
         if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
-            return Next::End(RunEnd::Limit { limit });
+            return NextAction::End(RunEnd::Limit { limit });
         }
         let (turn, trigger) = (self.turns + 1, self.trigger());
-        if let Verdict::Deny(reason) | Verdict::Ask(reason) = self.hooks().before_turn(self.context, turn).await {
-            return Next::End(self.rejected(reason).await);
+        if let HookVerdict::Deny(reason) | HookVerdict::Ask(reason) = self.hooks().before_turn(self.context, turn).await
+        {
+            return NextAction::End(self.rejected(reason).await);
         }
         self.turns = turn;
         self.open = Some(OpenTurn::default());
         self.emit(EventKind::TurnStart { turn, trigger }).await;
-        let next = self.exchange().await.unwrap_or_else(|error| Next::End(RunEnd::Failed(error.into())));
+        let next = self.exchange().await.unwrap_or_else(|error| NextAction::End(RunEnd::Failed(error.into())));
         let stop_reason = match &next {
-            Next::Turn => StopReason::ToolUse,
-            Next::Done(stop_reason) => *stop_reason,
-            Next::End(RunEnd::Aborted) => StopReason::Aborted,
-            Next::End(_) => StopReason::Error,
+            NextAction::Turn => StopReason::ToolUse,
+            NextAction::Done(stop_reason) => *stop_reason,
+            NextAction::End(RunEnd::Aborted) => StopReason::Aborted,
+            NextAction::End(_) => StopReason::Error,
         };
         let usage = self.end_turn(stop_reason).await;
-        if let Next::End(RunEnd::Failed(error)) = &next {
+        if let NextAction::End(RunEnd::Failed(error)) = &next {
             self.hooks().on_error(error).await;
         }
         let flow = self.hooks().after_turn(self.context, &usage).await;
         match (flow, next) {
-            (Flow::Stop, Next::Turn | Next::Done(_)) => Next::End(RunEnd::Done { stop_reason }),
+            (Flow::Stop, NextAction::Turn | NextAction::Done(_)) => NextAction::End(RunEnd::Done { stop_reason }),
             (_, next) => next,
         }
     }
 
     /// Adds the new messages, the reply and the results of its calls to the history.
-    async fn exchange(&mut self) -> Result<Next, StoreError> {
+    async fn exchange(&mut self) -> Result<NextAction, StoreError> {
         let prompt = self.events.state(&self.context.run_id).and_then(|mut state| state.take_new_prompt());
         if let Some(prompt) = prompt {
             self.context.system_prompt = prompt;
             self.restart_tracker();
         }
-        self.admit(self.config.inbox.steering.take()).await;
+        self.admit(self.config.inbox.steering.take_messages()).await;
         self.append_pending().await?;
         if self.is_full() {
             self.compact(CompactionReason::Threshold).await?;
         }
         let (reply, failure) = self.ask().await?;
-        self.take(reply, failure).await
+        self.add_reply(reply, failure).await
     }
 
     /// Reports the end of the turn in progress, if there is one, and returns its usage.
@@ -326,7 +332,7 @@ impl<'a> Run<'a> {
 
     async fn request(&mut self) -> (AssistantMessage, Option<RunError>) {
         let Self { config, events, token, .. } = *self;
-        let mut turn = Turn { context: self.context, config, events, token, spend: Spend::default() };
+        let mut turn = ModelTurn { context: self.context, config, events, token, spend: Spend::default() };
         let reply = turn.reply(config.policy.tool_choice.clone()).await;
         self.spend(turn.spend);
         self.context.is_too_long = reply.1.as_ref().is_some_and(|error| error.kind == RunErrorKind::Overflow);
@@ -362,7 +368,11 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a reply and the results of its calls to the history.
-    async fn take(&mut self, reply: AssistantMessage, failure: Option<RunError>) -> Result<Next, StoreError> {
+    async fn add_reply(
+        &mut self,
+        reply: AssistantMessage,
+        failure: Option<RunError>,
+    ) -> Result<NextAction, StoreError> {
         let stop_reason = reply.stop_reason;
         let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
         self.append_reply(reply).await?;
@@ -383,7 +393,7 @@ impl<'a> Run<'a> {
         let unstored = dispatch.failure().take();
         self.account_for_children();
         for stored in results.into_iter().filter(|stored| stored.is_kept) {
-            self.emit(EventKind::MessageStart { role: Role::of(&stored.message) }).await;
+            self.emit(EventKind::MessageStart { role: Role::from_message(&stored.message) }).await;
             if let Some(open) = &mut self.open {
                 open.results.push(stored.message.clone());
             }
@@ -393,13 +403,13 @@ impl<'a> Run<'a> {
             return Err(error);
         }
         Ok(match failure {
-            _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => Next::End(RunEnd::Aborted),
-            Some(error) => Next::End(RunEnd::Failed(error)),
+            _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => NextAction::End(RunEnd::Aborted),
+            Some(error) => NextAction::End(RunEnd::Failed(error)),
             None if !calls.is_empty() => match self.repetition.end_turn() {
-                Ok(()) => Next::Turn,
-                Err(stuck) => Next::End(RunEnd::Failed(stuck)),
+                Ok(()) => NextAction::Turn,
+                Err(stuck) => NextAction::End(RunEnd::Failed(stuck)),
             },
-            None => Next::Done(stop_reason),
+            None => NextAction::Done(stop_reason),
         })
     }
 
@@ -447,7 +457,7 @@ impl<'a> Run<'a> {
     }
 
     async fn append(&mut self, message: Message) -> Result<(), StoreError> {
-        self.emit(EventKind::MessageStart { role: Role::of(&message) }).await;
+        self.emit(EventKind::MessageStart { role: Role::from_message(&message) }).await;
         self.keep(Arc::new(self.config.ports.secrets.clean_message(message))).await
     }
 

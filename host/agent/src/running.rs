@@ -6,17 +6,17 @@ use tokio_util::sync::CancellationToken;
 
 /// The present use of a conversation, or the last one.
 #[derive(Default)]
-pub(crate) struct Running(Mutex<State>);
+pub(crate) struct ConversationUse(Mutex<RunningState>);
 
 #[derive(Default)]
-struct State {
+struct RunningState {
     token: CancellationToken,
     /// Number of resets that wait for the conversation.
     resets: usize,
     last_active: Option<Timestamp>,
 }
 
-impl Running {
+impl ConversationUse {
     /// Begins a use and returns its token, which is cancelled already if a reset waits for the conversation.
     pub(crate) fn begin(&self) -> CancellationToken {
         let mut state = self.lock();
@@ -50,13 +50,13 @@ impl Running {
         self.lock().last_active
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RunningState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Aborts every use that begins, until it is dropped.
-pub(crate) struct AbortsAll<'a>(&'a Running);
+pub(crate) struct AbortsAll<'a>(&'a ConversationUse);
 
 impl Drop for AbortsAll<'_> {
     fn drop(&mut self) {

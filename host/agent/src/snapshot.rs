@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// State of an idle agent, from [`Agent::snapshot`](crate::Agent::snapshot). It serializes; `pinion_session_store` saves it
 /// to a file and loads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct AgentSnapshot {
     /// The agent.
     pub agent_id: Arc<str>,
     /// Its session.
@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub calibration: Option<f64>,
 }
 
-impl Snapshot {
+impl AgentSnapshot {
     /// Returns the conversation.
     pub(crate) fn into_context(self) -> Context {
         Context {

@@ -10,7 +10,7 @@ use crate::config::secrets::add_files;
 use crate::failure::Result;
 use crate::files::paths::Paths;
 use crate::files::private::read_or_create;
-use crate::files::spill::Output;
+use crate::files::spill::SpillDirectory;
 use crate::mcp::lazy::LazyServers;
 use crate::model::exchanges::Exchanges;
 use crate::options::{RunOptions, SandboxMode};
@@ -43,7 +43,7 @@ pub struct Base {
     /// The secrets that plugins may use by name.
     pub plugin_secrets: Arc<PluginSecrets>,
     /// Directory for long output of programs.
-    pub output: Arc<Output>,
+    pub output: Arc<SpillDirectory>,
     /// Decides on calls by rules.
     pub permissions: Arc<CallPermissions>,
     /// The network of programs.
@@ -63,7 +63,7 @@ impl Base {
         workspace: PathBuf,
         config: Config,
         secrets: Secrets,
-        output: Arc<Output>,
+        output: Arc<SpillDirectory>,
         screen: Arc<dyn Screen>,
     ) -> Self {
         let audit = Arc::new(Audit::new(paths.audit_file(), secrets.clone()));
@@ -102,12 +102,12 @@ impl Base {
         config: Config,
         options: &RunOptions,
         secrets: Secrets,
-        output: Option<Arc<Output>>,
+        output: Option<Arc<SpillDirectory>>,
         screen: Arc<dyn Screen>,
     ) -> Result<Self> {
-        let exchanges = Exchanges::of(options)?;
+        let exchanges = Exchanges::from_args(options)?;
         add_files(&secrets, &paths, &config);
-        let output = output.unwrap_or_else(|| Arc::new(Output::new(paths.output())));
+        let output = output.unwrap_or_else(|| Arc::new(SpillDirectory::new(paths.output())));
         let base = Self::new(paths, workspace, config, secrets, output, screen);
         Ok(Self { exchanges, base_url: options.base_url.clone(), ..base })
     }

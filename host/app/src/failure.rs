@@ -11,7 +11,7 @@ use pinion_agent::text::append_causes;
 use pinion_agent::{AgentError, RunError, RunErrorKind};
 use pinion_plugin_runtime::EngineError;
 use pinion_providers::{KeyError, RegistryError, ScriptError};
-use pinion_session_store::{SessionError, SessionErrorKind, Subject};
+use pinion_session_store::{ErrorSubject, SessionError, SessionErrorKind};
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind::PermissionDenied;
@@ -193,7 +193,7 @@ impl From<SessionError> for Failure {
         };
         let failure = Self::of(status, &error);
         let owner = match (&error.kind, &error.subject) {
-            (SessionErrorKind::Io { source, .. }, Subject::File(path)) if source.kind() == PermissionDenied => {
+            (SessionErrorKind::Io { source, .. }, ErrorSubject::File(path)) if source.kind() == PermissionDenied => {
                 owner_hint(path)
             }
             _ => None,

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, reason = "a benchmark that cannot be set up has nothing to report")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use pinion_checkpoints::{Limits, Snapshot, Store};
+use pinion_checkpoints::{CheckpointStore, SnapshotLimits, TreeSnapshot};
 use std::fs;
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn walk(directory: &Path) -> u64 {
     })
 }
 
-fn snapshot(store: &Store) -> Snapshot {
+fn snapshot(store: &CheckpointStore) -> TreeSnapshot {
     store.snapshot().expect("the directory can be read")
 }
 
@@ -39,7 +39,7 @@ fn snapshots(criterion: &mut Criterion) {
         write(&root, number, &format!("content of {number}\n")).expect("there is room");
     }
     fs::write(root.join(".gitignore"), "target/\n*.o\n").expect("there is room");
-    let store = Store::new(&directory.path().join("store"), &root, [], Limits::default());
+    let store = CheckpointStore::new(&directory.path().join("store"), &root, [], SnapshotLimits::default());
     snapshot(&store);
 
     let mut group = criterion.benchmark_group("snapshot of 50,000 files");

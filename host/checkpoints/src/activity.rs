@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::open::open_regular;
 use crate::path::RelPath;
 use crate::sealed;
-use crate::store::{Lock, Snapshot, Store};
+use crate::store::{CheckpointStore, Lock, TreeSnapshot};
 use crate::tree::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ pub struct Overlap {
 
 /// The begin or the end of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct ActivityNote {
     worker: Digest,
     is_begin: bool,
     tree: Digest,
@@ -39,18 +39,18 @@ struct Note {
 
 /// The notes about work since a worker last worked alone.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Activity {
-    notes: Vec<Note>,
+struct ActivityLog {
+    notes: Vec<ActivityNote>,
 }
 
-impl Store {
+impl CheckpointStore {
     /// Takes a snapshot before work of `worker`, a unique name, as [`Store::snapshot_covering`] does.
     ///
     /// # Errors
     /// As [`Store::snapshot`].
-    pub fn begin_work(&self, worker: &str, paths: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
-        let (lock, worker) = (self.lock_to_change()?, Digest::of(worker.as_bytes()));
-        let snapshot = self.take(&lock, paths)?;
+    pub fn begin_work(&self, worker: &str, paths: &BTreeSet<RelPath>) -> Result<TreeSnapshot, Error> {
+        let (lock, worker) = (self.lock_to_change()?, Digest::from_bytes(worker.as_bytes()));
+        let snapshot = self.take_snapshot(&lock, paths)?;
         self.release(worker);
         let mut activity = self.activity(&lock);
         activity.end(worker, snapshot.id);
@@ -59,7 +59,7 @@ impl Store {
             activity.notes.clear();
         }
         self.hold(worker)?;
-        activity.add(Note { worker, is_begin: true, tree: snapshot.id });
+        activity.add(ActivityNote { worker, is_begin: true, tree: snapshot.id });
         self.write_activity(&activity)?;
         Ok(snapshot)
     }
@@ -68,9 +68,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::snapshot`]. The work then lasts until the next one begins.
-    pub fn end_work(&self, worker: &str) -> Result<(Snapshot, Vec<Overlap>), Error> {
-        let (lock, worker) = (self.lock_to_change()?, Digest::of(worker.as_bytes()));
-        let snapshot = self.take(&lock, &BTreeSet::new())?;
+    pub fn end_work(&self, worker: &str) -> Result<(TreeSnapshot, Vec<Overlap>), Error> {
+        let (lock, worker) = (self.lock_to_change()?, Digest::from_bytes(worker.as_bytes()));
+        let snapshot = self.take_snapshot(&lock, &BTreeSet::new())?;
         let mut activity = self.activity(&lock);
         activity.end_dead(snapshot.id, |other| other == worker || self.is_working(other));
         let overlaps = activity.overlaps(worker, snapshot.id);
@@ -92,11 +92,11 @@ impl Store {
     }
 
     /// Reads the notes. Damaged notes count as empty.
-    fn activity(&self, _: &Lock) -> Activity {
+    fn activity(&self, _: &Lock) -> ActivityLog {
         sealed::read(&self.activity_file()).ok().flatten().unwrap_or_default()
     }
 
-    fn write_activity(&self, activity: &Activity) -> Result<(), Error> {
+    fn write_activity(&self, activity: &ActivityLog) -> Result<(), Error> {
         let path = self.activity_file();
         if activity.notes.is_empty() {
             // Most often it does not exist.
@@ -139,8 +139,8 @@ impl Store {
     }
 }
 
-impl Activity {
-    fn add(&mut self, note: Note) {
+impl ActivityLog {
+    fn add(&mut self, note: ActivityNote) {
         self.notes.push(note);
         while self.notes.len() > MAX_NOTES && self.forget_pause() {}
     }
@@ -148,7 +148,7 @@ impl Activity {
     /// Forgets the first pause of a worker.
     fn forget_pause(&mut self) -> bool {
         let pause = self.notes.iter().enumerate().find_map(|(at, note)| {
-            let is_same = |(_, next): &(usize, &Note)| next.worker == note.worker;
+            let is_same = |(_, next): &(usize, &ActivityNote)| next.worker == note.worker;
             let (next, _) = self.notes.iter().enumerate().skip(at + 1).find(is_same).filter(|_| !note.is_begin)?;
             Some((at, next))
         });
@@ -163,7 +163,7 @@ impl Activity {
         Self::open_in(&self.notes)
     }
 
-    fn open_in(notes: &[Note]) -> BTreeSet<Digest> {
+    fn open_in(notes: &[ActivityNote]) -> BTreeSet<Digest> {
         let mut open = BTreeSet::new();
         for note in notes {
             match note.is_begin {
@@ -177,7 +177,7 @@ impl Activity {
     /// Notes the end of work, if it has one.
     fn end(&mut self, worker: Digest, tree: Digest) {
         if self.open().contains(&worker) {
-            self.add(Note { worker, is_begin: false, tree });
+            self.add(ActivityNote { worker, is_begin: false, tree });
         }
     }
 
@@ -190,7 +190,7 @@ impl Activity {
 
     /// Returns the times since the begin of a worker when others worked. `now` is the snapshot at its end.
     fn overlaps(&self, worker: Digest, now: Digest) -> Vec<Overlap> {
-        let is_begin = |note: &Note| note.worker == worker && note.is_begin;
+        let is_begin = |note: &ActivityNote| note.worker == worker && note.is_begin;
         let Some(begin) = self.notes.iter().rposition(is_begin) else { return Vec::new() };
         let mut others = Self::open_in(&self.notes[..begin]);
         others.remove(&worker);
@@ -220,16 +220,16 @@ mod tests {
     use super::*;
 
     fn digest(number: u8) -> Digest {
-        Digest::of(&[number])
+        Digest::from_bytes(&[number])
     }
 
     /// Reads notes: `a1` is the begin of the worker `a` with the tree 1, `A2` its end with the tree 2.
-    fn activity(text: &str) -> Activity {
-        let mut activity = Activity::default();
+    fn activity(text: &str) -> ActivityLog {
+        let mut activity = ActivityLog::default();
         for word in text.split(' ') {
             let (name, tree) = (word.as_bytes()[0], word[1..].parse().unwrap());
             let worker = digest(name.to_ascii_lowercase());
-            activity.add(Note { worker, is_begin: name.is_ascii_lowercase(), tree: digest(tree) });
+            activity.add(ActivityNote { worker, is_begin: name.is_ascii_lowercase(), tree: digest(tree) });
         }
         activity
     }

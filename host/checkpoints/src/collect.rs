@@ -1,10 +1,10 @@
 //! Removes old snapshots.
 
 use crate::error::Error;
-use crate::index::Index;
+use crate::index::SnapshotIndex;
 use crate::open::open_regular;
-use crate::store::{Store, touch};
-use crate::tree::{Digest, Entry};
+use crate::store::{CheckpointStore, touch};
+use crate::tree::{Digest, TreeEntry};
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Default for Retention {
     }
 }
 
-impl Store {
+impl CheckpointStore {
     /// Removes old snapshots except these and the last one, unless that was done in the last hour.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Store {
         if self.restoration_file().exists() {
             return Ok(());
         }
-        let last = Index::read(&self.directory).tree;
+        let last = SnapshotIndex::read(&self.directory).tree;
         let mut needed: HashSet<Digest> = HashSet::new();
         let (mut bytes, mut is_full) = (0_u64, false);
         let is_kept = |id: Digest| Some(id) == last || keep.contains(&id);
@@ -74,7 +74,7 @@ impl Store {
             let mut more: Vec<Digest> = Vec::new();
             let mut added = fs::metadata(&path).map_or(0, |found| found.len());
             for (_, entry) in tree.iter() {
-                if let Entry::File { size, content, .. } = entry
+                if let TreeEntry::File { size, content, .. } = entry
                     && !needed.contains(content)
                 {
                     more.push(*content);

@@ -2,8 +2,8 @@
 
 use crate::path::RelPath;
 use crate::refs::{RefChange, RefChanges};
-use crate::store::Store;
-use crate::tree::{Change, Entry, Tree};
+use crate::store::CheckpointStore;
+use crate::tree::{Tree, TreeChange, TreeEntry};
 use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,13 +30,13 @@ pub struct Diff {
 
 /// The changes that several pieces of work made, without those that others made between them.
 #[derive(Debug, Clone, Default)]
-pub struct Changes {
+pub struct WorkChanges {
     /// For each path, its entries before the first and after the last change.
-    paths: BTreeMap<RelPath, (Option<Entry>, Option<Entry>)>,
+    paths: BTreeMap<RelPath, (Option<TreeEntry>, Option<TreeEntry>)>,
     refs: RefChanges,
 }
 
-impl Changes {
+impl WorkChanges {
     /// Adds the changes from one tree to a later one.
     pub fn add(&mut self, before: &Tree, after: &Tree) {
         for change in before.changes(after) {
@@ -52,10 +52,10 @@ impl Changes {
     }
 
     /// Iterates over the paths that are not as they were.
-    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = TreeChange<'_>> {
         let changes = self.paths.iter();
         let changes =
-            changes.map(|(path, (before, after))| Change { path, before: before.as_ref(), after: after.as_ref() });
+            changes.map(|(path, (before, after))| TreeChange { path, before: before.as_ref(), after: after.as_ref() });
         changes.filter(|change| change.before != change.after)
     }
 }
@@ -65,9 +65,9 @@ pub fn unified(old: &str, new: &str) -> String {
     TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new).unified_diff().to_string()
 }
 
-impl Store {
+impl CheckpointStore {
     /// Describes changes in at most about `limit` bytes.
-    pub fn diff(&self, changes: &Changes, limit: usize) -> Diff {
+    pub fn diff(&self, changes: &WorkChanges, limit: usize) -> Diff {
         let mut diff = Diff::default();
         for change in changes.iter() {
             diff.changes += 1;
@@ -85,7 +85,7 @@ impl Store {
         diff
     }
 
-    fn describe(&self, Change { path, before, after }: Change<'_>) -> String {
+    fn describe(&self, TreeChange { path, before, after }: TreeChange<'_>) -> String {
         let mut text = String::new();
         if let (Some(from), Some(to)) = (before.and_then(mode), after.and_then(mode))
             && from != to
@@ -93,19 +93,19 @@ impl Store {
             let _ = writeln!(text, "mode of {path}: {from:o} → {to:o}");
         }
         match (before, after) {
-            (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) | (None, None) => {}
-            (None, Some(Entry::Directory { .. })) => drop(writeln!(text, "new directory {path}")),
-            (Some(Entry::Directory { .. }), None) => drop(writeln!(text, "removed directory {path}")),
+            (Some(TreeEntry::Directory { .. }), Some(TreeEntry::Directory { .. })) | (None, None) => {}
+            (None, Some(TreeEntry::Directory { .. })) => drop(writeln!(text, "new directory {path}")),
+            (Some(TreeEntry::Directory { .. }), None) => drop(writeln!(text, "removed directory {path}")),
             (before, after) => self.content(path, before, after, &mut text),
         }
         text
     }
 
-    fn content(&self, path: &RelPath, before: Option<&Entry>, after: Option<&Entry>, text: &mut String) {
+    fn content(&self, path: &RelPath, before: Option<&TreeEntry>, after: Option<&TreeEntry>, text: &mut String) {
         if digest_of(before) == digest_of(after) && digest_of(before).is_some() {
             return;
         }
-        let name = |entry: Option<&Entry>, side: &str| match entry {
+        let name = |entry: Option<&TreeEntry>, side: &str| match entry {
             Some(_) => format!("{side}/{path}"),
             None => "/dev/null".to_owned(),
         };
@@ -119,10 +119,10 @@ impl Store {
     }
 
     /// Returns the text of a file, empty if there is no file; `None` if the content is not text.
-    fn lines(&self, entry: Option<&Entry>) -> Option<String> {
+    fn lines(&self, entry: Option<&TreeEntry>) -> Option<String> {
         match entry {
             None => Some(String::new()),
-            Some(Entry::File { content, .. }) => {
+            Some(TreeEntry::File { content, .. }) => {
                 let bytes = self.objects.read(*content, MAX_FILE)?;
                 String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
             }
@@ -131,30 +131,30 @@ impl Store {
     }
 }
 
-fn mode(entry: &Entry) -> Option<u32> {
+fn mode(entry: &TreeEntry) -> Option<u32> {
     match entry {
-        Entry::File { mode, .. } | Entry::Directory { mode, .. } => Some(*mode),
+        TreeEntry::File { mode, .. } | TreeEntry::Directory { mode, .. } => Some(*mode),
         _ => None,
     }
 }
 
-fn digest_of(entry: Option<&Entry>) -> Option<crate::Digest> {
+fn digest_of(entry: Option<&TreeEntry>) -> Option<crate::Digest> {
     match entry {
-        Some(Entry::File { content, .. }) => Some(*content),
+        Some(TreeEntry::File { content, .. }) => Some(*content),
         _ => None,
     }
 }
 
-fn kind(entry: Option<&Entry>) -> String {
+fn kind(entry: Option<&TreeEntry>) -> String {
     match entry {
-        None | Some(Entry::Absent) => "nothing".to_owned(),
-        Some(Entry::File { size, .. }) => format!("file of {size} bytes"),
-        Some(Entry::Link { target }) => {
+        None | Some(TreeEntry::Absent) => "nothing".to_owned(),
+        Some(TreeEntry::File { size, .. }) => format!("file of {size} bytes"),
+        Some(TreeEntry::Link { target }) => {
             let shown = target.get(..MAX_TARGET).unwrap_or(target);
             format!("link to {}", String::from_utf8_lossy(shown))
         }
-        Some(Entry::Directory { .. }) => "directory".to_owned(),
-        Some(Entry::Uncovered { reason, size, .. }) => format!("{size} bytes, {reason}"),
-        Some(Entry::Excluded | Entry::Ignored { .. }) => "ignored".to_owned(),
+        Some(TreeEntry::Directory { .. }) => "directory".to_owned(),
+        Some(TreeEntry::Uncovered { reason, size, .. }) => format!("{size} bytes, {reason}"),
+        Some(TreeEntry::Excluded | TreeEntry::Ignored { .. }) => "ignored".to_owned(),
     }
 }

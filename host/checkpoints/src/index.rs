@@ -1,12 +1,12 @@
 //! The last snapshot, and the facts that reveal a change of a file since then.
 
 use crate::excluded::Excluded;
-use crate::limits::Limits;
+use crate::limits::SnapshotLimits;
 use crate::path::RelPath;
-use crate::root::{Root, Stat};
+use crate::root::{Stat, TreeRoot};
 use crate::sealed;
-use crate::tree::{AllRefs, Digest, Entry, Reason};
-use crate::walk::{Found, What};
+use crate::tree::{AllRefs, Digest, GapReason, TreeEntry};
+use crate::walk::{WalkedPath, What};
 use rustix::fs::{FileType, readlinkat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The last snapshot. One that is missing or damaged only costs time.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Index {
+pub(crate) struct SnapshotIndex {
     /// [`Index::VERSION`]; an index of another version counts as missing.
     pub(crate) version: u32,
     pub(crate) tree: Option<Digest>,
@@ -23,50 +23,52 @@ pub(crate) struct Index {
     pub(crate) root: u64,
     pub(crate) refs: Arc<AllRefs>,
     /// All entries, in the order of their paths.
-    pub(crate) known: Vec<Known>,
+    pub(crate) known: Vec<KnownPath>,
 }
 
 /// An entry of the last snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct KnownPath {
     pub(crate) path: RelPath,
     /// The facts about a file whose content is stored; `None` if it has to be read again in any case.
     pub(crate) stat: Option<Stat>,
     /// `None` for a file that was gone when it was read.
-    pub(crate) entry: Option<Entry>,
+    pub(crate) entry: Option<TreeEntry>,
 }
 
-impl Known {
-    pub(crate) fn entry(&self) -> Option<(RelPath, Entry)> {
+impl KnownPath {
+    pub(crate) fn entry(&self) -> Option<(RelPath, TreeEntry)> {
         Some((self.path.clone(), self.entry.clone()?))
     }
 
     pub(crate) fn is_stored(&self) -> bool {
-        matches!(self.entry, Some(Entry::File { .. }))
+        matches!(self.entry, Some(TreeEntry::File { .. }))
     }
 
     /// Returns whether the path is as it was. False in cases that need a closer look.
-    fn is_same(&self, what: &What, limits: &Limits) -> bool {
+    fn is_same(&self, what: &What, limits: &SnapshotLimits) -> bool {
         match (what, &self.entry) {
-            (What::File(stat), Some(Entry::File { .. })) => self.stat == Some(*stat) && stat.size <= limits.file_bytes,
-            (What::File(stat), Some(Entry::Uncovered { reason: Reason::LargeFile, size, changed })) => {
+            (What::File(stat), Some(TreeEntry::File { .. })) => {
+                self.stat == Some(*stat) && stat.size <= limits.file_bytes
+            }
+            (What::File(stat), Some(TreeEntry::Uncovered { reason: GapReason::LargeFile, size, changed })) => {
                 stat.size > limits.file_bytes && (stat.size, stat.changed) == (*size, *changed)
             }
-            (What::Link(now), Some(Entry::Link { target })) => now == target,
-            (What::Directory(stat), Some(Entry::Directory { mode, owner })) => {
+            (What::Link(now), Some(TreeEntry::Link { target })) => now == target,
+            (What::Directory(stat), Some(TreeEntry::Directory { mode, owner })) => {
                 (stat.bits(), stat.foreign_owner()) == (*mode, *owner)
             }
-            (What::Ignored(stat), Some(Entry::Ignored { size, changed })) => {
+            (What::Ignored(stat), Some(TreeEntry::Ignored { size, changed })) => {
                 stat.kind() == FileType::RegularFile && (stat.size, stat.changed) == (*size, *changed)
             }
-            (What::Ignored(stat), Some(Entry::Excluded)) => stat.kind() != FileType::RegularFile,
-            (What::Protected, Some(Entry::Excluded)) | (What::Absent, Some(Entry::Absent)) => true,
+            (What::Ignored(stat), Some(TreeEntry::Excluded)) => stat.kind() != FileType::RegularFile,
+            (What::Protected, Some(TreeEntry::Excluded)) | (What::Absent, Some(TreeEntry::Absent)) => true,
             _ => false,
         }
     }
 }
 
-impl Index {
+impl SnapshotIndex {
     /// The number of the format. It is neither 0 nor 1, because the first format began with these.
     pub(crate) const VERSION: u32 = 4;
 
@@ -84,13 +86,14 @@ impl Index {
     pub(crate) fn may_open(&self, path: &RelPath) -> bool {
         let known = self.known.binary_search_by(|known| known.path.cmp(path)).ok().and_then(|at| self.known.get(at));
         let is_unreadable =
-            |known: &Known| matches!(known.entry, Some(Entry::Uncovered { reason: Reason::Unreadable, .. }));
+            |known: &KnownPath| matches!(known.entry, Some(TreeEntry::Uncovered { reason: GapReason::Unreadable, .. }));
         self.tree.is_some() && !known.is_some_and(is_unreadable)
     }
 
     /// Returns whether a walk found exactly the content of the last snapshot, so that there is nothing to read.
-    pub(crate) fn is_same(&self, found: &[Found], limits: &Limits) -> bool {
-        let is_same = |(found, known): (&Found, &Known)| found.path == known.path && known.is_same(&found.what, limits);
+    pub(crate) fn is_same(&self, found: &[WalkedPath], limits: &SnapshotLimits) -> bool {
+        let is_same =
+            |(found, known): (&WalkedPath, &KnownPath)| found.path == known.path && known.is_same(&found.what, limits);
         found.len() == self.known.len() && found.iter().zip(&self.known).all(is_same)
     }
 
@@ -98,13 +101,14 @@ impl Index {
     /// are in `more`.
     pub(crate) fn add_covered(
         &self,
-        root: &Root,
+        root: &TreeRoot,
         excluded: &Excluded,
         more: &BTreeSet<RelPath>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<WalkedPath>,
     ) {
-        let is_covered =
-            |known: &&Known| matches!(known.entry, Some(Entry::File { .. } | Entry::Link { .. } | Entry::Absent));
+        let is_covered = |known: &&KnownPath| {
+            matches!(known.entry, Some(TreeEntry::File { .. } | TreeEntry::Link { .. } | TreeEntry::Absent))
+        };
         let known = self.known.iter().filter(is_covered).map(|known| (&known.path, false));
         let mut added = Vec::new();
         for (path, is_wanted) in known.chain(more.iter().map(|path| (path, true))) {
@@ -118,13 +122,13 @@ impl Index {
             if (is_hidden || is_wanted)
                 && !is_protected(path, excluded)
                 && !above(path, found).is_some_and(|what| matches!(what, What::Protected))
-                && let Some(what) = look(root, path)
+                && let Some(what) = inspect_path(root, path)
             {
                 match there {
                     // A directory that is ignored contains more than this path.
                     Some(_) if matches!(what, What::Absent) => {}
                     Some(at) => found[at].what = what,
-                    None => added.push(Found { path: path.clone(), what }),
+                    None => added.push(WalkedPath { path: path.clone(), what }),
                 }
             }
         }
@@ -137,7 +141,7 @@ impl Index {
 }
 
 /// Returns the nearest directory above a path that was found.
-fn above<'a>(path: &RelPath, found: &'a [Found]) -> Option<&'a What> {
+fn above<'a>(path: &RelPath, found: &'a [WalkedPath]) -> Option<&'a What> {
     let mut above = path.parent();
     while let Some(directory) = above {
         if let Ok(at) = found.binary_search_by(|found| found.path.cmp(&directory)) {
@@ -159,7 +163,7 @@ fn is_protected(path: &RelPath, excluded: &Excluded) -> bool {
     false
 }
 
-fn look(root: &Root, path: &RelPath) -> Option<What> {
+fn inspect_path(root: &TreeRoot, path: &RelPath) -> Option<What> {
     let Some(stat) = root.stat(path).ok()? else { return Some(What::Absent) };
     match stat.kind() {
         FileType::RegularFile => Some(What::File(stat)),

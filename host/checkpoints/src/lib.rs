@@ -58,12 +58,12 @@ mod work;
 
 pub use activity::Overlap;
 pub use collect::{Retention, remove_unused};
-pub use diff::{Changes, Diff, unified};
+pub use diff::{Diff, WorkChanges, unified};
 pub use error::Error;
-pub use limits::Limits;
+pub use limits::SnapshotLimits;
 pub use path::{InvalidPath, RelPath};
-pub use plan::{Action, Plan, Step, StepKind};
+pub use plan::{PathAction, Plan, StepKind, UndoStep};
 pub use refs::RefChange;
-pub use restore::{Prepared, Report};
-pub use store::{Snapshot, Store};
-pub use tree::{Change, Digest, Entry, Owner, Reason, Tree};
+pub use restore::{PreparedRestoration, RestoreReport};
+pub use store::{CheckpointStore, TreeSnapshot};
+pub use tree::{Digest, GapReason, Owner, Tree, TreeChange, TreeEntry};

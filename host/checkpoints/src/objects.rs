@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::open::open_to_read;
 use crate::path::RelPath;
-use crate::root::{Root, Stat};
-use crate::tree::{Digest, Entry, Reason};
+use crate::root::{Stat, TreeRoot};
+use crate::tree::{Digest, GapReason, TreeEntry};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -29,9 +29,9 @@ pub(crate) struct Objects {
 /// The outcome of copying a file.
 pub(crate) enum Copied {
     /// A copy exists. The facts describe the file that was read.
-    Stored(Entry, Stat),
+    Stored(TreeEntry, Stat),
     /// The file has no copy.
-    Uncovered(Reason),
+    Uncovered(GapReason),
     /// The file is gone.
     Gone,
 }
@@ -56,7 +56,7 @@ impl Objects {
     /// The copy cannot be written.
     pub(crate) fn copy(
         &self,
-        root: &Root,
+        root: &TreeRoot,
         path: &RelPath,
         may_open: bool,
         limit: u64,
@@ -64,17 +64,17 @@ impl Objects {
     ) -> Result<Copied, Error> {
         for _ in 0..ATTEMPTS {
             if Instant::now() > deadline {
-                return Ok(Copied::Uncovered(Reason::Time));
+                return Ok(Copied::Uncovered(GapReason::Time));
             }
             let (mut file, stat) = match root.file(path, may_open) {
                 Ok(opened) => opened,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::INVAL | Errno::NXIO) => {
                     return Ok(Copied::Gone);
                 }
-                Err(_) => return Ok(Copied::Uncovered(Reason::Unreadable)),
+                Err(_) => return Ok(Copied::Uncovered(GapReason::Unreadable)),
             };
             if stat.size > limit {
-                return Ok(Copied::Uncovered(Reason::LargeFile));
+                return Ok(Copied::Uncovered(GapReason::LargeFile));
             }
             let read = match stat.size <= SMALL {
                 true => self.copy_small(&mut file, stat.size)?,
@@ -84,28 +84,28 @@ impl Objects {
                 Ok(read) => read,
                 Err(reason) => return Ok(Copied::Uncovered(reason)),
             };
-            let now = rustix::fs::fstat(&file).map(|stat| Stat::of(&stat));
+            let now = rustix::fs::fstat(&file).map(|stat| Stat::from_stat(&stat));
             if now == Ok(stat) && size == stat.size {
                 return Ok(Copied::Stored(
-                    Entry::File { mode: stat.bits(), size, content, owner: stat.foreign_owner() },
+                    TreeEntry::File { mode: stat.bits(), size, content, owner: stat.foreign_owner() },
                     stat,
                 ));
             }
         }
-        Ok(Copied::Uncovered(Reason::Unreadable))
+        Ok(Copied::Uncovered(GapReason::Unreadable))
     }
 
-    fn copy_small(&self, file: &mut File, size: u64) -> Result<Result<(Digest, u64), Reason>, Error> {
+    fn copy_small(&self, file: &mut File, size: u64) -> Result<Result<(Digest, u64), GapReason>, Error> {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         if file.take(SMALL + 1).read_to_end(&mut bytes).is_err() {
-            return Ok(Err(Reason::Unreadable));
+            return Ok(Err(GapReason::Unreadable));
         }
         self.write(&bytes).map(|content| Ok((content, bytes.len() as u64)))
     }
 
     /// Stores bytes, unless they are there already.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<Digest, Error> {
-        let content = Digest::of(bytes);
+        let content = Digest::from_bytes(bytes);
         let path = self.path(content);
         if fs::metadata(&path).is_ok_and(|there| there.len() == bytes.len() as u64) {
             return Ok(content);
@@ -125,7 +125,7 @@ impl Objects {
         file: &mut File,
         limit: u64,
         deadline: Instant,
-    ) -> Result<Result<(Digest, u64), Reason>, Error> {
+    ) -> Result<Result<(Digest, u64), GapReason>, Error> {
         let failed = || Error::io("write", &self.temporary);
         let mut copy = NamedTempFile::new_in(&self.temporary).map_err(|error| failed()(error))?;
         let is_clone = clone(file, copy.as_file());
@@ -137,15 +137,15 @@ impl Objects {
                 true => copy.as_file_mut().read(&mut buffer),
                 false => file.read(&mut buffer),
             };
-            let Ok(read) = read else { return Ok(Err(Reason::Unreadable)) };
+            let Ok(read) = read else { return Ok(Err(GapReason::Unreadable)) };
             let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { break };
             hasher.update(part);
             size += read as u64;
             if size > limit {
-                return Ok(Err(Reason::LargeFile));
+                return Ok(Err(GapReason::LargeFile));
             }
             if Instant::now() > deadline {
-                return Ok(Err(Reason::Time));
+                return Ok(Err(GapReason::Time));
             }
             if !is_clone {
                 copy.write_all(part).map_err(|error| failed()(error))?;
@@ -211,7 +211,7 @@ impl Objects {
     pub(crate) fn read(&self, content: Digest, limit: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         open_to_read(&self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
-        (bytes.len() as u64 <= limit && Digest::of(&bytes) == content).then_some(bytes)
+        (bytes.len() as u64 <= limit && Digest::from_bytes(&bytes) == content).then_some(bytes)
     }
 }
 

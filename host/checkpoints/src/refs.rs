@@ -3,8 +3,8 @@
 
 use crate::path::RelPath;
 use crate::tree::{AllRefs, Tree};
-use crate::walk::{Found, What};
-use pinion_git::{MAX_REFS, Tree as GitTree, command_to_restore, refs};
+use crate::walk::{WalkedPath, What};
+use pinion_git::{MAX_REFS, RepositoryLayout as GitTree, command_to_restore, refs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl RefChange {
 }
 
 /// Reads the refs of the repositories that a walk found.
-pub(crate) fn read(root: &Path, found: &[Found]) -> Arc<AllRefs> {
+pub(crate) fn read(root: &Path, found: &[WalkedPath]) -> Arc<AllRefs> {
     let protected = found.iter().filter(|found| matches!(found.what, What::Protected));
     let repositories = protected.map(|found| &found.path);
     let directories = repositories.map(|path| if path.name() == ".git" { path.parent() } else { Some(path.clone()) });
@@ -59,7 +59,7 @@ pub(crate) fn read(root: &Path, found: &[Found]) -> Arc<AllRefs> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RefChanges {
     /// For each ref, its value before the first and after the last change.
-    changes: BTreeMap<Key, (Option<String>, Option<String>)>,
+    changes: BTreeMap<RefKey, (Option<String>, Option<String>)>,
 }
 
 impl RefChanges {
@@ -104,9 +104,9 @@ impl RefChanges {
 }
 
 /// The directory of a repository, and the name of a ref in it.
-type Key = (Option<RelPath>, String);
+type RefKey = (Option<RelPath>, String);
 /// A ref, with its values before and after work.
-type Changed = (Key, Option<String>, Option<String>);
+type Changed = (RefKey, Option<String>, Option<String>);
 
 /// Returns the refs that differ between two trees, of repositories that both have.
 fn changes<'a>(before: &'a Tree, after: &'a Tree) -> impl Iterator<Item = Changed> + 'a {

@@ -6,14 +6,14 @@
 //! part of one.
 
 use crate::error::Error;
-use crate::index::Index;
+use crate::index::SnapshotIndex;
 use crate::path::RelPath;
 use crate::plan::Plan;
-use crate::root::Root;
+use crate::root::TreeRoot;
 use crate::sealed;
-use crate::store::{Lock, Store};
-use crate::tree::{Entry, Reason};
-use crate::work::Work;
+use crate::store::{CheckpointStore, Lock};
+use crate::tree::{GapReason, TreeEntry};
+use crate::work::RestoreWork;
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 /// The outcome of a restoration.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct RestoreReport {
     /// Paths that are as planned.
     pub restored: Vec<RelPath>,
     /// Paths that were changed in the meantime, and that stay as they are.
@@ -55,18 +55,18 @@ impl Restoration {
 /// A restoration that is written down and not begun. The store stays locked for others until it ends.
 #[derive(Debug)]
 #[must_use]
-pub struct Prepared<'a> {
-    store: &'a Store,
+pub struct PreparedRestoration<'a> {
+    store: &'a CheckpointStore,
     restoration: Restoration,
     lock: Lock,
 }
 
-impl Prepared<'_> {
+impl PreparedRestoration<'_> {
     /// Carries out the plan.
     ///
     /// # Errors
     /// The directory cannot be opened. Single paths that cannot be changed are in the report.
-    pub fn run(self) -> Result<Report, Error> {
+    pub fn run(self) -> Result<RestoreReport, Error> {
         self.store.carry_out(&self.restoration, &self.lock)
     }
 
@@ -83,11 +83,11 @@ impl Prepared<'_> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Planned {
     pub(crate) path: RelPath,
-    pub(crate) from: Option<Entry>,
-    pub(crate) to: Option<Entry>,
+    pub(crate) from: Option<TreeEntry>,
+    pub(crate) to: Option<TreeEntry>,
 }
 
-impl Store {
+impl CheckpointStore {
     pub(crate) fn restoration_file(&self) -> PathBuf {
         self.directory.join("restoration")
     }
@@ -96,16 +96,16 @@ impl Store {
     /// Damaged ones are removed, and the next snapshot copies everything that has no copy.
     pub fn check(&self, plan: &mut Plan) {
         let lost = plan.changes.iter().filter_map(|(path, (_, to))| match to {
-            Some(Entry::File { content, .. }) if !self.objects.is_sound(*content) => Some(path.clone()),
+            Some(TreeEntry::File { content, .. }) if !self.objects.is_sound(*content) => Some(path.clone()),
             _ => None,
         });
         let lost: Vec<RelPath> = lost.collect();
         if !lost.is_empty() {
-            let _ = fs::remove_file(Index::file(&self.directory));
+            let _ = fs::remove_file(SnapshotIndex::file(&self.directory));
         }
         for path in lost {
             plan.changes.remove(&path);
-            plan.lost.push((path, Reason::Missing));
+            plan.lost.push((path, GapReason::Missing));
         }
     }
 
@@ -113,7 +113,7 @@ impl Store {
     ///
     /// # Errors
     /// The plan cannot be written, so that nothing was changed. Single paths that cannot be changed are in the report.
-    pub fn restore(&self, plan: &Plan, note: &str) -> Result<Report, Error> {
+    pub fn restore(&self, plan: &Plan, note: &str) -> Result<RestoreReport, Error> {
         self.prepare(plan, note)?.run()
     }
 
@@ -121,7 +121,7 @@ impl Store {
     ///
     /// # Errors
     /// The plan cannot be written, another process takes longer than ten seconds, or a restoration was interrupted.
-    pub fn prepare(&self, plan: &Plan, note: &str) -> Result<Prepared<'_>, Error> {
+    pub fn prepare(&self, plan: &Plan, note: &str) -> Result<PreparedRestoration<'_>, Error> {
         let lock = self.lock_to_change()?;
         let changes = plan.changes.iter().map(|(path, (from, to))| Planned {
             path: path.clone(),
@@ -130,28 +130,28 @@ impl Store {
         });
         let mut changes: Vec<Planned> = changes.collect();
         self.add_closed_directories(&mut changes)?;
-        let (version, root) = (Restoration::VERSION, self.root_inode(&Root::open(&self.root)?)?);
+        let (version, root) = (Restoration::VERSION, self.root_inode(&TreeRoot::open(&self.root)?)?);
         let restoration = Restoration { version, id: fastrand::u64(..), root, changes, note: note.to_owned() };
         let path = self.restoration_file();
         sealed::write(&path, &self.temporary(), &restoration, true).map_err(Error::io("write", &path))?;
-        Ok(Prepared { store: self, restoration, lock })
+        Ok(PreparedRestoration { store: self, restoration, lock })
     }
 
-    fn root_inode(&self, root: &Root) -> Result<u64, Error> {
+    fn root_inode(&self, root: &TreeRoot) -> Result<u64, Error> {
         Ok(root.own_stat().map_err(Error::system("open", &self.root))?.inode)
     }
 
     /// Adds the directories that have to be made writable for a while, so that they get their modes back even if this
     /// process is killed.
     fn add_closed_directories(&self, changes: &mut Vec<Planned>) -> Result<(), Error> {
-        let root = Root::open(&self.root)?;
+        let root = TreeRoot::open(&self.root)?;
         let planned: BTreeSet<RelPath> = changes.iter().map(|change| change.path.clone()).collect();
         let above = |change: &Planned| std::iter::successors(change.path.parent(), RelPath::parent);
         let directories: BTreeSet<RelPath> = changes.iter().flat_map(above).collect();
         for path in directories.difference(&planned).cloned() {
             let Ok(Some(stat)) = root.stat(&path) else { continue };
             if stat.kind() == FileType::Directory && stat.bits() & 0o700 != 0o700 {
-                let entry = Some(Entry::Directory { mode: stat.bits(), owner: stat.foreign_owner() });
+                let entry = Some(TreeEntry::Directory { mode: stat.bits(), owner: stat.foreign_owner() });
                 changes.push(Planned { path, from: entry.clone(), to: entry });
             }
         }
@@ -165,7 +165,7 @@ impl Store {
     ///
     /// # Errors
     /// The directory cannot be opened. A plan that is damaged is removed: nothing was changed because of it.
-    pub fn recover(&self, is_begun: impl FnOnce(&str) -> bool) -> Result<Option<(Report, String)>, Error> {
+    pub fn recover(&self, is_begun: impl FnOnce(&str) -> bool) -> Result<Option<(RestoreReport, String)>, Error> {
         let path = self.restoration_file();
         if !path.exists() {
             return Ok(None);
@@ -181,14 +181,14 @@ impl Store {
         Ok(Some((report, restoration.note)))
     }
 
-    fn carry_out(&self, restoration: &Restoration, _: &Lock) -> Result<Report, Error> {
-        let root = Root::open(&self.root)?;
+    fn carry_out(&self, restoration: &Restoration, _: &Lock) -> Result<RestoreReport, Error> {
+        let root = TreeRoot::open(&self.root)?;
         let report = match self.root_inode(&root)? == restoration.root {
-            true => Work { store: self, root: &root, restoration }.run(),
+            true => RestoreWork { store: self, root: &root, restoration }.run(),
             false => {
                 let planned = restoration.changes.iter().filter(|change| change.from != change.to);
                 let failed = |change: &Planned| (change.path.clone(), "the directory was replaced".to_owned());
-                Report { failed: planned.map(failed).collect(), ..Report::default() }
+                RestoreReport { failed: planned.map(failed).collect(), ..RestoreReport::default() }
             }
         };
         let path = self.restoration_file();

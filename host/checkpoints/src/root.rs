@@ -34,7 +34,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ between systems")]
-    pub(crate) fn of(stat: &rustix::fs::Stat) -> Self {
+    pub(crate) fn from_stat(stat: &rustix::fs::Stat) -> Self {
         let time = |seconds: i64, nanoseconds: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
         Self {
             device: stat.st_dev as u64,
@@ -83,12 +83,12 @@ impl Stat {
 
 /// The root of a tree.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct TreeRoot {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Root {
+impl TreeRoot {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path, flags, Mode::empty()).map_err(Error::system("open", path))?;
@@ -105,7 +105,7 @@ impl Root {
     }
 
     pub(crate) fn own_stat(&self) -> rustix::io::Result<Stat> {
-        Ok(Stat::of(&fstat(&self.fd)?))
+        Ok(Stat::from_stat(&fstat(&self.fd)?))
     }
 
     /// Opens the directory that contains a path.
@@ -149,7 +149,7 @@ impl Root {
                 let opened = open_file(&parent, name);
                 set_mode(&parent, name, stat.bits())?;
                 let (file, _) = opened?;
-                let stat = Stat::of(&fstat(&file)?);
+                let stat = Stat::from_stat(&fstat(&file)?);
                 Ok((file, stat))
             }
             opened => opened,
@@ -176,7 +176,7 @@ pub(crate) fn set_mode(directory: &OwnedFd, name: &[u8], bits: u32) -> rustix::i
 }
 
 pub(crate) fn stat_in(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<Stat> {
-    Ok(Stat::of(&statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    Ok(Stat::from_stat(&statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
 pub(crate) fn open_directory(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
@@ -186,7 +186,7 @@ pub(crate) fn open_directory(directory: &OwnedFd, name: &[u8]) -> rustix::io::Re
 pub(crate) fn open_file(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<(File, Stat)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = openat(directory.as_fd(), name, flags, Mode::empty())?;
-    let stat = Stat::of(&fstat(&fd)?);
+    let stat = Stat::from_stat(&fstat(&fd)?);
     match stat.kind() {
         FileType::RegularFile => Ok((File::from(fd), stat)),
         _ => Err(Errno::INVAL),

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Writes a value so that a reader sees all of it or nothing, with its digest at the end.
 pub(crate) fn write<T: serde::Serialize>(path: &Path, temporary: &Path, value: &T, sync: bool) -> io::Result<()> {
     let mut bytes = encode(value)?;
-    bytes.extend_from_slice(&Digest::of(&bytes).0);
+    bytes.extend_from_slice(&Digest::from_bytes(&bytes).0);
     replace(path, temporary, &bytes, sync)
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Op
     };
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "damaged");
     let (value, digest) = bytes.split_last_chunk::<32>().ok_or_else(damaged)?;
-    if Digest::of(value).0 != *digest {
+    if Digest::from_bytes(value).0 != *digest {
         return Err(damaged());
     }
     postcard::from_bytes(value).map(Some).map_err(|_| damaged())

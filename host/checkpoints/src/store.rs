@@ -14,18 +14,18 @@
 
 use crate::error::Error;
 use crate::excluded::Excluded;
-use crate::index::{Index, Known};
-use crate::limits::Limits;
+use crate::index::{KnownPath, SnapshotIndex};
+use crate::limits::SnapshotLimits;
 use crate::objects::{Copied, Objects};
 use crate::open::{self, open_regular};
 use crate::path::RelPath;
 use crate::refs;
-use crate::root::{Root, Stat};
-use crate::rules::{FILES, Rules};
+use crate::root::{Stat, TreeRoot};
+use crate::rules::{DirectoryRules, FILES};
 use crate::sealed;
-use crate::tree::{Digest, Entry, Reason, Tree};
+use crate::tree::{Digest, GapReason, Tree, TreeEntry};
 use crate::tree_file;
-use crate::walk::{Found, Opened, What, walk};
+use crate::walk::{TemporaryModes, WalkedPath, What, walk};
 use pinion_exclusions::Finder;
 use rustix::fs::FileType;
 use std::collections::{BTreeSet, HashMap};
@@ -46,12 +46,12 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// The checkpoints of one directory.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct CheckpointStore {
     pub(crate) directory: PathBuf,
     pub(crate) root: PathBuf,
     excluded: Arc<Late<Excluded>>,
     pub(crate) secrets: Arc<Finder>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SnapshotLimits,
     pub(crate) objects: Objects,
     last: Arc<Mutex<Option<Last>>>,
     /// Locked files of those who work in this process.
@@ -66,13 +66,13 @@ type Late<T> = LazyLock<T, Box<dyn FnOnce() -> T + Send>>;
 struct Last {
     /// The index file that it was read from or written to.
     file: Stat,
-    index: Arc<Index>,
+    index: Arc<SnapshotIndex>,
     tree: Tree,
 }
 
 /// A tree, and its name in the store.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct TreeSnapshot {
     /// The name.
     pub id: Digest,
     /// The state of the directory.
@@ -83,11 +83,11 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "the lock ends with the file")] File);
 
-impl Store {
+impl CheckpointStore {
     /// Creates a store of the directory `root` in a private `directory`, which is created when it is needed. Leaves
     /// `excluded` paths alone, also when links lead to them; paths that are not below `root` have no effect. The paths
     /// are read at the first snapshot, because most stores never take one.
-    pub fn new<Paths>(directory: &Path, root: &Path, excluded: Paths, limits: Limits) -> Self
+    pub fn new<Paths>(directory: &Path, root: &Path, excluded: Paths, limits: SnapshotLimits) -> Self
     where
         Paths: IntoIterator<Item = PathBuf> + Send + 'static,
     {
@@ -116,7 +116,7 @@ impl Store {
     #[must_use]
     pub fn patient(&self) -> Self {
         let time = self.limits.time.max(Duration::from_secs(60));
-        Self { limits: Limits { files: MAX_FILES, time, ..self.limits.clone() }, ..self.clone() }
+        Self { limits: SnapshotLimits { files: MAX_FILES, time, ..self.limits.clone() }, ..self.clone() }
     }
 
     /// Returns the directory whose snapshots these are.
@@ -175,7 +175,7 @@ impl Store {
     ///
     /// # Errors
     /// The directory has too many files, the store cannot be written, or a restoration was interrupted.
-    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+    pub fn snapshot(&self) -> Result<TreeSnapshot, Error> {
         self.snapshot_covering(&BTreeSet::new())
     }
 
@@ -183,8 +183,8 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::snapshot`].
-    pub fn snapshot_covering(&self, paths: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
-        self.take(&self.lock_to_change()?, paths)
+    pub fn snapshot_covering(&self, paths: &BTreeSet<RelPath>) -> Result<TreeSnapshot, Error> {
+        self.take_snapshot(&self.lock_to_change()?, paths)
     }
 
     /// Waits for other processes, unless a restoration has to be completed first.
@@ -196,13 +196,13 @@ impl Store {
         }
     }
 
-    pub(crate) fn take(&self, _: &Lock, more: &BTreeSet<RelPath>) -> Result<Snapshot, Error> {
+    pub(crate) fn take_snapshot(&self, _: &Lock, more: &BTreeSet<RelPath>) -> Result<TreeSnapshot, Error> {
         let started = SystemTime::now();
-        let root = Root::open(&self.root)?;
+        let root = TreeRoot::open(&self.root)?;
         let inode = root.own_stat().map_err(Error::system("open", &self.root))?.inode;
         let last = LazyLock::new(|| self.last());
         let may_open = |path: &RelPath| last.as_ref().is_some_and(|last| last.index.may_open(path));
-        let opened = Opened::new(&root, &may_open);
+        let opened = TemporaryModes::new(&root, &may_open);
         let (left_alone, mut found) = std::thread::scope(|scope| {
             scope.spawn(|| LazyLock::force(&last).is_some());
             let left_alone = self.left_alone()?;
@@ -218,19 +218,19 @@ impl Store {
             && index.is_same(&found, &self.limits)
             && touch(&self.tree_file(id)).is_ok()
         {
-            return Ok(Snapshot { id, tree: last.tree.clone() });
+            return Ok(TreeSnapshot { id, tree: last.tree.clone() });
         }
         let (mut known, work) = self.compare(&index, found);
         self.copy(&root, &index, work, &mut known, started)?;
         drop(opened);
-        let tree = known.iter().filter_map(Known::entry).collect::<Tree>();
+        let tree = known.iter().filter_map(KnownPath::entry).collect::<Tree>();
         let tree = tree.with_root(inode).with_refs(refs.clone());
         let id = self.write_tree(&tree)?;
-        let index = Index { version: Index::VERSION, tree: Some(id), root: inode, refs, known };
-        let path = Index::file(&self.directory);
+        let index = SnapshotIndex { version: SnapshotIndex::VERSION, tree: Some(id), root: inode, refs, known };
+        let path = SnapshotIndex::file(&self.directory);
         sealed::write(&path, &self.temporary(), &index, false).map_err(Error::io("write", &path))?;
         self.keep(index, tree.clone());
-        Ok(Snapshot { id, tree })
+        Ok(TreeSnapshot { id, tree })
     }
 
     /// Returns the last snapshot, from memory unless another process has taken one since.
@@ -240,32 +240,32 @@ impl Store {
         if let Some(last) = kept.filter(|last| last.file == file) {
             return Some(last);
         }
-        let index = Index::read(&self.directory);
-        let tree = index.known.iter().filter_map(Known::entry).collect::<Tree>();
+        let index = SnapshotIndex::read(&self.directory);
+        let tree = index.known.iter().filter_map(KnownPath::entry).collect::<Tree>();
         let tree = tree.with_root(index.root).with_refs(index.refs.clone());
         self.keep(index, tree)
     }
 
     /// Keeps the last snapshot in memory.
-    fn keep(&self, index: Index, tree: Tree) -> Option<Last> {
+    fn keep(&self, index: SnapshotIndex, tree: Tree) -> Option<Last> {
         let last = self.index_stat().map(|file| Last { file, index: Arc::new(index), tree });
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&last);
         last
     }
 
     fn index_stat(&self) -> Option<Stat> {
-        Some(Stat::of(&rustix::fs::stat(Index::file(&self.directory)).ok()?))
+        Some(Stat::from_stat(&rustix::fs::stat(SnapshotIndex::file(&self.directory)).ok()?))
     }
 
     /// Returns the paths that a snapshot leaves alone.
     fn left_alone(&self) -> Result<Excluded, Error> {
-        let found = self.secrets.look().map_err(|error| Error::NotSearched(error.to_string()))?;
+        let found = self.secrets.find_excluded().map_err(|error| Error::NotSearched(error.to_string()))?;
         Ok(self.excluded.with(&self.root, found.places.iter().map(|place| place.path.clone())))
     }
 
     fn write_tree(&self, tree: &Tree) -> Result<Digest, Error> {
         let bytes = tree_file::encode(tree).map_err(Error::io("encode", &self.root))?;
-        let id = Digest::of(&bytes);
+        let id = Digest::from_bytes(&bytes);
         let path = self.tree_file(id);
         if touch(&path).is_err() {
             sealed::replace(&path, &self.temporary(), &bytes, false).map_err(Error::io("write", &path))?;
@@ -275,15 +275,15 @@ impl Store {
 
     /// Returns whether ignore rules exclude a path, so that a snapshot does not cover it unless it is asked to.
     pub fn ignores(&self, path: &RelPath) -> bool {
-        let Ok(root) = Root::open(&self.root) else { return false };
+        let Ok(root) = TreeRoot::open(&self.root) else { return false };
         let mut above: Vec<RelPath> = std::iter::successors(path.parent(), RelPath::parent).collect();
         above.reverse();
-        let mut rules = Rules::above(&self.root);
+        let mut rules = DirectoryRules::above(&self.root);
         let mut directory = root.handle();
         let mut place = None;
         for here in above.iter().map(Some).chain([None]) {
             if let Ok(fd) = &directory {
-                rules = rules.of(place, fd, &FILES);
+                rules = rules.add_directory(place, fd, &FILES);
             }
             let Some(here) = here else { break };
             if rules.ignore(here, true) {
@@ -304,27 +304,27 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoSuchTree(id)),
             read => read.map_err(Error::io("read", &path))?,
         };
-        if Digest::of(&bytes) != id {
+        if Digest::from_bytes(&bytes) != id {
             return Err(Error::Damaged(path));
         }
         tree_file::decode(&bytes).ok_or(Error::Damaged(path))
     }
 
     /// Takes over entries that did not change since the last snapshot. Returns the places of the files to copy.
-    fn compare(&self, index: &Index, found: Vec<Found>) -> (Vec<Known>, Vec<usize>) {
-        let mut known: Vec<Known> = Vec::with_capacity(found.len());
+    fn compare(&self, index: &SnapshotIndex, found: Vec<WalkedPath>) -> (Vec<KnownPath>, Vec<usize>) {
+        let mut known: Vec<KnownPath> = Vec::with_capacity(found.len());
         let mut before = index.known.iter().peekable();
         let mut work = Vec::new();
         // Files that have copies keep them: a new large file takes nothing from those.
         let mut bytes: u64 = 0;
         let (mut changed, mut new) = (Vec::new(), Vec::new());
-        for Found { path, what } in found {
+        for WalkedPath { path, what } in found {
             while before.next_if(|known| known.path < path).is_some() {}
             let last = before.peek().filter(|known| known.path == path);
             let uncovered =
-                |reason, stat| Known { path: path.clone(), stat: None, entry: Some(uncovered(reason, stat)) };
+                |reason, stat| KnownPath { path: path.clone(), stat: None, entry: Some(uncovered(reason, stat)) };
             let next = match what {
-                What::File(stat) if stat.size > self.limits.file_bytes => uncovered(Reason::LargeFile, Some(stat)),
+                What::File(stat) if stat.size > self.limits.file_bytes => uncovered(GapReason::LargeFile, Some(stat)),
                 What::File(stat) => {
                     let stored = last.filter(|last| last.is_stored());
                     let same = stored.filter(|last| last.stat == Some(stat));
@@ -333,22 +333,22 @@ impl Store {
                         (Some(_), None) => changed.push(known.len()),
                         (None, None) => new.push(known.len()),
                     }
-                    same.map_or_else(|| Known { stat: Some(stat), entry: None, path }, |same| (*same).clone())
+                    same.map_or_else(|| KnownPath { stat: Some(stat), entry: None, path }, |same| (*same).clone())
                 }
-                What::Special(stat) => uncovered(Reason::Special, Some(stat)),
-                What::Unreadable(stat) => uncovered(Reason::Unreadable, stat),
-                What::Deep(stat) => uncovered(Reason::Depth, Some(stat)),
-                What::Link(target) => Known { path, stat: None, entry: Some(Entry::Link { target }) },
+                What::Special(stat) => uncovered(GapReason::Special, Some(stat)),
+                What::Unreadable(stat) => uncovered(GapReason::Unreadable, stat),
+                What::Deep(stat) => uncovered(GapReason::Depth, Some(stat)),
+                What::Link(target) => KnownPath { path, stat: None, entry: Some(TreeEntry::Link { target }) },
                 What::Directory(stat) => {
-                    let entry = Entry::Directory { mode: stat.bits(), owner: stat.foreign_owner() };
-                    Known { path, stat: None, entry: Some(entry) }
+                    let entry = TreeEntry::Directory { mode: stat.bits(), owner: stat.foreign_owner() };
+                    KnownPath { path, stat: None, entry: Some(entry) }
                 }
-                What::Absent => Known { path, stat: None, entry: Some(Entry::Absent) },
+                What::Absent => KnownPath { path, stat: None, entry: Some(TreeEntry::Absent) },
                 What::Ignored(stat) if stat.kind() == FileType::RegularFile => {
-                    let entry = Entry::Ignored { size: stat.size, changed: stat.changed };
-                    Known { path, stat: None, entry: Some(entry) }
+                    let entry = TreeEntry::Ignored { size: stat.size, changed: stat.changed };
+                    KnownPath { path, stat: None, entry: Some(entry) }
                 }
-                What::Ignored(_) | What::Protected => Known { path, stat: None, entry: Some(Entry::Excluded) },
+                What::Ignored(_) | What::Protected => KnownPath { path, stat: None, entry: Some(TreeEntry::Excluded) },
             };
             known.push(next);
         }
@@ -356,7 +356,7 @@ impl Store {
             let Some(file) = known.get_mut(at) else { continue };
             let size = file.stat.map_or(0, |stat| stat.size);
             if bytes.saturating_add(size) > self.limits.bytes {
-                file.entry = Some(uncovered(Reason::LargeTree, file.stat.take()));
+                file.entry = Some(uncovered(GapReason::LargeTree, file.stat.take()));
                 continue;
             }
             bytes = bytes.saturating_add(size);
@@ -368,10 +368,10 @@ impl Store {
     /// Copies the content of files, with a few threads.
     fn copy(
         &self,
-        root: &Root,
-        index: &Index,
+        root: &TreeRoot,
+        index: &SnapshotIndex,
         work: Vec<usize>,
-        known: &mut [Known],
+        known: &mut [KnownPath],
         started: SystemTime,
     ) -> Result<(), Error> {
         if work.is_empty() {
@@ -416,16 +416,16 @@ impl Store {
                     file.entry = Some(uncovered(reason, file.stat));
                     file.stat = None;
                 }
-                Copied::Gone => *file = Known { stat: None, entry: None, path: file.path.clone() },
+                Copied::Gone => *file = KnownPath { stat: None, entry: None, path: file.path.clone() },
             }
         }
         Ok(())
     }
 }
 
-fn uncovered(reason: Reason, stat: Option<Stat>) -> Entry {
+fn uncovered(reason: GapReason, stat: Option<Stat>) -> TreeEntry {
     let (size, changed) = stat.map_or((0, 0), |stat| (stat.size, stat.changed));
-    Entry::Uncovered { reason, size, changed }
+    TreeEntry::Uncovered { reason, size, changed }
 }
 
 /// Returns whether a change after `started` gives a file another time than it has. The clocks of file systems go in steps:

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Digest(pub(crate) [u8; 32]);
 
 impl Digest {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
@@ -47,7 +47,7 @@ pub struct Owner {
 
 /// One path of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Entry {
+pub enum TreeEntry {
     /// A regular file.
     File {
         /// The permission bits, at most 0o7777.
@@ -76,7 +76,7 @@ pub enum Entry {
     /// A file that has no copy. Its size and times show whether it changed.
     Uncovered {
         /// The reason.
-        reason: Reason,
+        reason: GapReason,
         /// Bytes.
         size: u64,
         /// Time of the last change of its content or attributes, in nanoseconds since 1970.
@@ -93,7 +93,7 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl TreeEntry {
     /// Returns whether the path is left alone.
     pub(crate) fn is_excluded(&self) -> bool {
         matches!(self, Self::Excluded | Self::Ignored { .. })
@@ -102,7 +102,7 @@ impl Entry {
 
 /// The reason why a file has no copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Reason {
+pub enum GapReason {
     /// It is larger than the limit for one file.
     LargeFile,
     /// The tree is larger than the limit.
@@ -121,7 +121,7 @@ pub enum Reason {
     Depth,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for GapReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LargeFile => "larger than the limit for a file",
@@ -142,14 +142,14 @@ pub(crate) type AllRefs = BTreeMap<Option<RelPath>, Refs>;
 /// The state of a directory at one time: everything below it, and its gaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    entries: Arc<BTreeMap<RelPath, Entry>>,
+    entries: Arc<BTreeMap<RelPath, TreeEntry>>,
     /// The inode of the directory; 0 if it is not known. Its device may have another number after a restart.
     root: u64,
     refs: Arc<AllRefs>,
 }
 
-impl FromIterator<(RelPath, Entry)> for Tree {
-    fn from_iter<T: IntoIterator<Item = (RelPath, Entry)>>(entries: T) -> Self {
+impl FromIterator<(RelPath, TreeEntry)> for Tree {
+    fn from_iter<T: IntoIterator<Item = (RelPath, TreeEntry)>>(entries: T) -> Self {
         Self { entries: Arc::new(entries.into_iter().collect()), root: 0, refs: Arc::default() }
     }
 }
@@ -179,10 +179,10 @@ impl Tree {
     }
 
     /// Returns the known state of a path: its entry or its absence; `None` if the tree does not cover it.
-    pub fn lookup(&self, path: &RelPath) -> Option<Option<&Entry>> {
+    pub fn lookup(&self, path: &RelPath) -> Option<Option<&TreeEntry>> {
         match self.entries.get(path) {
             Some(entry) if entry.is_excluded() => None,
-            Some(Entry::Absent) => Some(None),
+            Some(TreeEntry::Absent) => Some(None),
             Some(entry) => Some(Some(entry)),
             None => (!self.is_in_gap(path)).then_some(None),
         }
@@ -193,40 +193,40 @@ impl Tree {
         let mut above = path.parent();
         while let Some(directory) = above {
             if let Some(entry) = self.entries.get(&directory) {
-                return entry.is_excluded() || matches!(entry, Entry::Uncovered { .. });
+                return entry.is_excluded() || matches!(entry, TreeEntry::Uncovered { .. });
             }
             above = directory.parent();
         }
         false
     }
 
-    pub(crate) fn get(&self, path: &RelPath) -> Option<&Entry> {
+    pub(crate) fn get(&self, path: &RelPath) -> Option<&TreeEntry> {
         self.entries.get(path)
     }
 
     /// Iterates over all entries, directories before their content.
-    pub fn iter(&self) -> Iter<'_, RelPath, Entry> {
+    pub fn iter(&self) -> Iter<'_, RelPath, TreeEntry> {
         self.entries.iter()
     }
 
     /// Iterates over everything in a directory.
-    pub(crate) fn below<'a>(&'a self, directory: &'a RelPath) -> impl Iterator<Item = (&'a RelPath, &'a Entry)> {
+    pub(crate) fn below<'a>(&'a self, directory: &'a RelPath) -> impl Iterator<Item = (&'a RelPath, &'a TreeEntry)> {
         let from = (Bound::Included(directory.below()), Bound::Unbounded);
         self.entries.range(from).take_while(move |(path, _)| path.is_below(directory))
     }
 
     /// Returns the files without copies.
-    pub fn uncovered(&self) -> impl Iterator<Item = (&RelPath, Reason)> {
+    pub fn uncovered(&self) -> impl Iterator<Item = (&RelPath, GapReason)> {
         self.entries.iter().filter_map(|(path, entry)| match entry {
-            Entry::Uncovered { reason, .. } => Some((path, *reason)),
+            TreeEntry::Uncovered { reason, .. } => Some((path, *reason)),
             _ => None,
         })
     }
 
     /// Returns the paths that are left alone here, and that are gone or changed in a later tree.
     pub fn lost<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = &'a RelPath> {
-        let is_lost = |path: &RelPath, entry: &Entry| match (entry, later.entries.get(path)) {
-            (Entry::Ignored { .. }, Some(now @ Entry::Ignored { .. })) => entry != now,
+        let is_lost = |path: &RelPath, entry: &TreeEntry| match (entry, later.entries.get(path)) {
+            (TreeEntry::Ignored { .. }, Some(now @ TreeEntry::Ignored { .. })) => entry != now,
             _ => entry.is_excluded() && later.lookup(path) == Some(None),
         };
         self.entries.iter().filter(move |(path, entry)| is_lost(path, entry)).map(|(path, _)| path)
@@ -234,27 +234,27 @@ impl Tree {
 
     /// Returns whether rules ignore every file in the directory, and there is one.
     pub fn covers_nothing(&self) -> bool {
-        let is_covered = |entry: &Entry| matches!(entry, Entry::File { .. } | Entry::Link { .. });
-        let is_ignored = |entry: &Entry| matches!(entry, Entry::Ignored { .. });
+        let is_covered = |entry: &TreeEntry| matches!(entry, TreeEntry::File { .. } | TreeEntry::Link { .. });
+        let is_ignored = |entry: &TreeEntry| matches!(entry, TreeEntry::Ignored { .. });
         self.entries.values().any(is_ignored) && !self.entries.values().any(is_covered)
     }
 
     /// Returns the paths that differ between this tree and a later one, among those that both cover.
-    pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = Change<'a>> {
+    pub fn changes<'a>(&'a self, later: &'a Self) -> impl Iterator<Item = TreeChange<'a>> {
         let gone_or_changed = self.entries.iter().filter_map(move |(path, before)| {
             let before = match before {
                 entry if entry.is_excluded() => return None,
-                Entry::Absent => None,
+                TreeEntry::Absent => None,
                 before => Some(before),
             };
             let after = later.lookup(path)?;
-            (before != after).then_some(Change { path, before, after })
+            (before != after).then_some(TreeChange { path, before, after })
         });
         let new = later.entries.iter().filter(|(path, _)| !self.entries.contains_key(*path));
         let new = new.filter_map(move |(path, after)| {
-            let is_there = !after.is_excluded() && *after != Entry::Absent;
+            let is_there = !after.is_excluded() && *after != TreeEntry::Absent;
             let is_known = is_there && self.lookup(path)?.is_none();
-            is_known.then_some(Change { path, before: None, after: Some(after) })
+            is_known.then_some(TreeChange { path, before: None, after: Some(after) })
         });
         gone_or_changed.chain(new)
     }
@@ -262,13 +262,13 @@ impl Tree {
 
 /// A difference between two trees.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
+pub struct TreeChange<'a> {
     /// The path.
     pub path: &'a RelPath,
     /// Its entry in the earlier tree.
-    pub before: Option<&'a Entry>,
+    pub before: Option<&'a TreeEntry>,
     /// Its entry in the later tree.
-    pub after: Option<&'a Entry>,
+    pub after: Option<&'a TreeEntry>,
 }
 
 #[cfg(test)]
@@ -280,19 +280,25 @@ mod tests {
         RelPath::try_from(Path::new(text)).unwrap()
     }
 
-    fn file(content: &str) -> Entry {
-        Entry::File { mode: 0o644, size: content.len() as u64, content: Digest::of(content.as_bytes()), owner: None }
+    fn file(content: &str) -> TreeEntry {
+        TreeEntry::File {
+            mode: 0o644,
+            size: content.len() as u64,
+            content: Digest::from_bytes(content.as_bytes()),
+            owner: None,
+        }
     }
 
-    fn tree(entries: &[(&str, Entry)]) -> Tree {
+    fn tree(entries: &[(&str, TreeEntry)]) -> Tree {
         entries.iter().map(|(name, entry)| (path(name), entry.clone())).collect()
     }
 
     #[test]
     fn paths_that_one_tree_does_not_cover_are_no_changes() {
-        let directory = Entry::Directory { mode: 0o755, owner: None };
-        let before = tree(&[("a", file("1")), ("target", Entry::Excluded), ("b", directory.clone())]);
-        let after = tree(&[("a", file("2")), ("target", directory), ("target/x", file("3")), ("b", Entry::Excluded)]);
+        let directory = TreeEntry::Directory { mode: 0o755, owner: None };
+        let before = tree(&[("a", file("1")), ("target", TreeEntry::Excluded), ("b", directory.clone())]);
+        let after =
+            tree(&[("a", file("2")), ("target", directory), ("target/x", file("3")), ("b", TreeEntry::Excluded)]);
         let changed: Vec<_> = before.changes(&after).map(|change| change.path.to_string()).collect();
         assert_eq!(changed, ["a"]);
         assert_eq!(after.below(&path("target")).count(), 1);
@@ -300,9 +306,9 @@ mod tests {
 
     #[test]
     fn ignored_files_that_changed_or_vanished_are_lost() {
-        let ignored = |changed| Entry::Ignored { size: 1, changed };
+        let ignored = |changed| TreeEntry::Ignored { size: 1, changed };
         let before =
-            tree(&[("build", Entry::Excluded), ("kept", ignored(1)), (".env", ignored(1)), ("log", ignored(1))]);
+            tree(&[("build", TreeEntry::Excluded), ("kept", ignored(1)), (".env", ignored(1)), ("log", ignored(1))]);
         let after = tree(&[("kept", ignored(1)), ("log", ignored(2))]);
         assert_eq!(before.lost(&after).map(ToString::to_string).collect::<Vec<_>>(), [".env", "build", "log"]);
         assert!(before.covers_nothing() && before.changes(&after).next().is_none());

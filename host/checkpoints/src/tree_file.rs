@@ -22,21 +22,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Tree> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::Index;
+    use crate::index::SnapshotIndex;
     use crate::path::RelPath;
     use crate::restore::Restoration;
-    use crate::tree::{Digest, Entry, Reason};
+    use crate::tree::{Digest, GapReason, TreeEntry};
     use std::path::Path;
 
     fn sample() -> Tree {
         let path = |text: &str| RelPath::try_from(Path::new(text)).unwrap();
-        let content = Digest::of(b"1");
+        let content = Digest::from_bytes(b"1");
         let entries = [
-            ("d", Entry::Directory { mode: 0o755, owner: None }),
-            ("d/f", Entry::File { mode: 0o644, size: 1, content, owner: None }),
-            ("l", Entry::Link { target: b"d".to_vec() }),
-            ("u", Entry::Uncovered { reason: Reason::LargeFile, size: 1 << 40, changed: -1 }),
-            ("x", Entry::Excluded),
+            ("d", TreeEntry::Directory { mode: 0o755, owner: None }),
+            ("d/f", TreeEntry::File { mode: 0o644, size: 1, content, owner: None }),
+            ("l", TreeEntry::Link { target: b"d".to_vec() }),
+            ("u", TreeEntry::Uncovered { reason: GapReason::LargeFile, size: 1 << 40, changed: -1 }),
+            ("x", TreeEntry::Excluded),
         ];
         let refs = [("HEAD".to_owned(), "ref: refs/heads/main".to_owned())].into();
         let refs = [(None, refs), (Some(path("sub")), pinion_git::Refs::new())].into();
@@ -70,7 +70,7 @@ mod tests {
                 assert!(parts.all(|part| matches!(part, std::path::Component::Normal(_))), "{path:?}");
             }
             let body = bytes.strip_prefix(HEADER).unwrap_or(&bytes);
-            let _ = postcard::from_bytes::<Index>(body);
+            let _ = postcard::from_bytes::<SnapshotIndex>(body);
             let _ = postcard::from_bytes::<Restoration>(body);
         }
     }

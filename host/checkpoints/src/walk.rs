@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 use crate::excluded::Excluded;
-use crate::limits::Limits;
+use crate::limits::SnapshotLimits;
 use crate::path::RelPath;
-use crate::root::{Root, Stat, open_directory, set_mode, stat_in};
-use crate::rules::{FILES, Rules};
+use crate::root::{Stat, TreeRoot, open_directory, set_mode, stat_in};
+use crate::rules::{DirectoryRules, FILES};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, readlinkat};
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 128;
 
 /// A path that a walk found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct WalkedPath {
     pub(crate) path: RelPath,
     pub(crate) what: What,
 }
@@ -51,31 +51,31 @@ pub(crate) enum What {
 struct Task {
     /// `None` for the root.
     path: Option<RelPath>,
-    fd: Opening,
-    rules: Arc<Rules>,
+    fd: DirectoryHandle,
+    rules: Arc<DirectoryRules>,
     depth: usize,
 }
 
-enum Opening {
+enum DirectoryHandle {
     Open(OwnedFd),
     In(Arc<OwnedFd>),
 }
 
-struct Walk<'a> {
+struct TreeWalk<'a> {
     excluded: &'a Excluded,
-    opened: &'a Opened<'a>,
+    opened: &'a TemporaryModes<'a>,
     /// The files that are excluded, under any name.
     identities: BTreeSet<(u64, u64)>,
     device: u64,
-    limits: &'a Limits,
+    limits: &'a SnapshotLimits,
     deadline: Instant,
     found: AtomicUsize,
-    queue: Mutex<Queue>,
+    queue: Mutex<WalkQueue>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct WalkQueue {
     tasks: Vec<Task>,
     /// Tasks that a thread works on.
     busy: usize,
@@ -83,15 +83,15 @@ struct Queue {
 }
 
 /// Directories that their modes close, and that are open for a while. They get their modes back when this is dropped.
-pub(crate) struct Opened<'a> {
-    root: &'a Root,
+pub(crate) struct TemporaryModes<'a> {
+    root: &'a TreeRoot,
     /// Returns whether a directory may be opened.
     may_open: &'a (dyn Fn(&RelPath) -> bool + Sync),
     directories: Mutex<Vec<(RelPath, u32)>>,
 }
 
-impl<'a> Opened<'a> {
-    pub(crate) fn new(root: &'a Root, may_open: &'a (dyn Fn(&RelPath) -> bool + Sync)) -> Self {
+impl<'a> TemporaryModes<'a> {
+    pub(crate) fn new(root: &'a TreeRoot, may_open: &'a (dyn Fn(&RelPath) -> bool + Sync)) -> Self {
         Self { root, may_open, directories: Mutex::default() }
     }
 
@@ -105,7 +105,7 @@ impl<'a> Opened<'a> {
     }
 }
 
-impl Drop for Opened<'_> {
+impl Drop for TemporaryModes<'_> {
     fn drop(&mut self) {
         let directories = self.directories.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Those inside others first.
@@ -122,19 +122,19 @@ impl Drop for Opened<'_> {
 /// # Errors
 /// There are too many files, the time is over, or the root cannot be read.
 pub(crate) fn walk(
-    root: &Root,
+    root: &TreeRoot,
     excluded: &Excluded,
-    opened: &Opened<'_>,
-    limits: &Limits,
-) -> Result<Vec<Found>, Error> {
+    opened: &TemporaryModes<'_>,
+    limits: &SnapshotLimits,
+) -> Result<Vec<WalkedPath>, Error> {
     let failed = |errno| Error::system("open", root.path())(errno);
     let first = Task {
         path: None,
-        fd: Opening::Open(root.handle().map_err(failed)?),
-        rules: Rules::above(root.path()),
+        fd: DirectoryHandle::Open(root.handle().map_err(failed)?),
+        rules: DirectoryRules::above(root.path()),
         depth: 0,
     };
-    let walk = Walk {
+    let walk = TreeWalk {
         excluded,
         opened,
         identities: excluded.identities(),
@@ -142,7 +142,7 @@ pub(crate) fn walk(
         limits,
         deadline: Instant::now() + limits.time,
         found: AtomicUsize::new(0),
-        queue: Mutex::new(Queue { tasks: vec![first], ..Queue::default() }),
+        queue: Mutex::new(WalkQueue { tasks: vec![first], ..WalkQueue::default() }),
         wake: Condvar::new(),
     };
     let mut found = std::thread::scope(|scope| {
@@ -163,18 +163,18 @@ pub(crate) fn walk(
 }
 
 /// Compares by path. A directory is found by its name, and again if it cannot be listed or is a repository, which comes first.
-fn order(a: &Found, b: &Found) -> std::cmp::Ordering {
-    let is_listed = |found: &Found| matches!(found.what, What::Directory(_));
+fn order(a: &WalkedPath, b: &WalkedPath) -> std::cmp::Ordering {
+    let is_listed = |found: &WalkedPath| matches!(found.what, What::Directory(_));
     a.path.cmp(&b.path).then_with(|| is_listed(a).cmp(&is_listed(b)))
 }
 
-impl Walk<'_> {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl TreeWalk<'_> {
+    fn lock(&self) -> MutexGuard<'_, WalkQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lists directories until there are no more.
-    fn work(&self, root: &Path) -> Vec<Found> {
+    fn work(&self, root: &Path) -> Vec<WalkedPath> {
         let mut found = Vec::new();
         let mut queue = self.lock();
         loop {
@@ -202,14 +202,14 @@ impl Walk<'_> {
     }
 
     /// Lists one directory, and returns those in it.
-    fn list(&self, task: Task, root: &Path, found: &mut Vec<Found>) -> Result<Vec<Task>, Error> {
+    fn list(&self, task: Task, root: &Path, found: &mut Vec<WalkedPath>) -> Result<Vec<Task>, Error> {
         if Instant::now() > self.deadline {
             return Err(Error::TooSlow(self.limits.time.as_secs()));
         }
         let opened = match (task.fd, &task.path) {
-            (Opening::Open(fd), _) => Ok(fd),
-            (Opening::In(parent), Some(path)) => open_directory(&parent, path.name().as_encoded_bytes()),
-            (Opening::In(_), None) => Err(Errno::INVAL),
+            (DirectoryHandle::Open(fd), _) => Ok(fd),
+            (DirectoryHandle::In(parent), Some(path)) => open_directory(&parent, path.name().as_encoded_bytes()),
+            (DirectoryHandle::In(_), None) => Err(Errno::INVAL),
         };
         let names = opened.and_then(|fd| Ok((names(&fd)?, fd)));
         let (names, fd) = match (names, task.path.as_ref()) {
@@ -218,34 +218,34 @@ impl Walk<'_> {
             // Deleted in the meantime, or replaced by something that a later walk finds.
             (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP), Some(_)) => return Ok(Vec::new()),
             (Err(_), Some(path)) => {
-                found.push(Found { path: path.clone(), what: What::Unreadable(None) });
+                found.push(WalkedPath { path: path.clone(), what: What::Unreadable(None) });
                 return Ok(Vec::new());
             }
         };
         if is_repository(&fd, &names) {
             match &task.path {
-                Some(path) => found.push(Found { path: path.clone(), what: What::Protected }),
+                Some(path) => found.push(WalkedPath { path: path.clone(), what: What::Protected }),
                 None => {
                     let paths = names.iter().map(|name| RelPath::join(None, name));
-                    found.extend(paths.map(|path| Found { path, what: What::Protected }));
+                    found.extend(paths.map(|path| WalkedPath { path, what: What::Protected }));
                 }
             }
             return Ok(Vec::new());
         }
         let files: Vec<&[u8]> = FILES.into_iter().filter(|file| names.iter().any(|name| name == *file)).collect();
-        let rules = task.rules.of(task.path.as_ref(), &fd, &files);
+        let rules = task.rules.add_directory(task.path.as_ref(), &fd, &files);
         let fd = Arc::new(fd);
         let mut tasks = Vec::new();
         for name in names.iter() {
             let path = RelPath::join(task.path.as_ref(), name);
-            let what = self.look(&fd, name, &path, &rules, task.depth);
+            let what = self.inspect_path(&fd, name, &path, &rules, task.depth);
             let Some(what) = what else { continue };
             if let What::Directory(stat) = &what {
                 self.opened.open(&fd, &path, stat);
                 let (path, rules) = (Some(path.clone()), rules.clone());
-                tasks.push(Task { path, fd: Opening::In(fd.clone()), rules, depth: task.depth + 1 });
+                tasks.push(Task { path, fd: DirectoryHandle::In(fd.clone()), rules, depth: task.depth + 1 });
             }
-            found.push(Found { path, what });
+            found.push(WalkedPath { path, what });
             if self.found.fetch_add(1, Ordering::Relaxed) >= self.limits.files {
                 return Err(Error::TooManyFiles(self.limits.files));
             }
@@ -254,7 +254,14 @@ impl Walk<'_> {
     }
 
     /// Returns the kind of a path; `None` if it is gone.
-    fn look(&self, fd: &OwnedFd, name: &[u8], path: &RelPath, rules: &Rules, depth: usize) -> Option<What> {
+    fn inspect_path(
+        &self,
+        fd: &OwnedFd,
+        name: &[u8],
+        path: &RelPath,
+        rules: &DirectoryRules,
+        depth: usize,
+    ) -> Option<What> {
         if name == b".git" || self.excluded.paths.contains(path) {
             return Some(What::Protected);
         }
@@ -287,7 +294,7 @@ impl Walk<'_> {
 }
 
 /// Returns whether a directory is a git repository, under any name: undoing would roll back the user's commits.
-fn is_repository(fd: &OwnedFd, names: &Names) -> bool {
+fn is_repository(fd: &OwnedFd, names: &DirectoryNames) -> bool {
     let parts: [&[u8]; 3] = [b"HEAD", b"objects", b"refs"];
     let has = |part: &&[u8]| names.iter().any(|name| name == *part);
     let is_directory = |name: &[u8]| stat_in(fd, name).is_ok_and(|stat| stat.kind() == FileType::Directory);
@@ -296,20 +303,20 @@ fn is_repository(fd: &OwnedFd, names: &Names) -> bool {
 
 /// The names in a directory, in one piece of memory.
 #[derive(Default)]
-struct Names {
+struct DirectoryNames {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Names {
+impl DirectoryNames {
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
     }
 }
 
-fn names(fd: &OwnedFd) -> rustix::io::Result<Names> {
-    let mut names = Names::default();
+fn names(fd: &OwnedFd) -> rustix::io::Result<DirectoryNames> {
+    let mut names = DirectoryNames::default();
     for entry in Dir::read_from(fd)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();

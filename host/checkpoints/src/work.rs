@@ -6,10 +6,10 @@
 use crate::error::Error;
 use crate::objects::digest;
 use crate::path::RelPath;
-use crate::restore::{Planned, Report, Restoration};
-use crate::root::{Root, SET_ID, Stat, open_directory, set_mode, stat_in};
-use crate::store::Store;
-use crate::tree::{Entry, Owner, Reason};
+use crate::restore::{Planned, Restoration, RestoreReport};
+use crate::root::{SET_ID, Stat, TreeRoot, open_directory, set_mode, stat_in};
+use crate::store::CheckpointStore;
+use crate::tree::{GapReason, Owner, TreeEntry};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, fstat, mkdirat, openat, readlinkat,
@@ -21,14 +21,14 @@ use std::fs::File;
 use std::io;
 
 /// A restoration at work.
-pub(crate) struct Work<'a> {
-    pub(crate) store: &'a Store,
-    pub(crate) root: &'a Root,
+pub(crate) struct RestoreWork<'a> {
+    pub(crate) store: &'a CheckpointStore,
+    pub(crate) root: &'a TreeRoot,
     pub(crate) restoration: &'a Restoration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Progress {
+enum RestoreProgress {
     Pending,
     /// The old content is removed.
     Cleared,
@@ -41,8 +41,8 @@ enum Progress {
     Failed(String),
 }
 
-impl Work<'_> {
-    pub(crate) fn run(self) -> Report {
+impl RestoreWork<'_> {
+    pub(crate) fn run(self) -> RestoreReport {
         let changes = &self.restoration.changes;
         for (number, change) in changes.iter().enumerate() {
             self.open(change);
@@ -50,35 +50,35 @@ impl Work<'_> {
                 let _ = unlinkat(&parent, self.temporary(number), AtFlags::empty());
             }
         }
-        let mut report = Report::default();
-        let mut progress = vec![Progress::Pending; changes.len()];
+        let mut report = RestoreReport::default();
+        let mut progress = vec![RestoreProgress::Pending; changes.len()];
         for (at, change) in changes.iter().enumerate().rev() {
-            progress[at] = self.clear(at, change).unwrap_or_else(|error| Progress::Failed(error.to_string()));
-            if progress[at] == Progress::Aside {
+            progress[at] = self.clear(at, change).unwrap_or_else(|error| RestoreProgress::Failed(error.to_string()));
+            if progress[at] == RestoreProgress::Aside {
                 report.aside.push((change.path.clone(), self.aside(&change.path)));
-                progress[at] = Progress::Cleared;
+                progress[at] = RestoreProgress::Cleared;
             }
         }
         for (at, change) in changes.iter().enumerate() {
-            if matches!(progress[at], Progress::Pending | Progress::Cleared) {
-                let is_cleared = progress[at] == Progress::Cleared;
-                progress[at] = self.create(at, change, is_cleared).unwrap_or_else(Progress::Failed);
+            if matches!(progress[at], RestoreProgress::Pending | RestoreProgress::Cleared) {
+                let is_cleared = progress[at] == RestoreProgress::Cleared;
+                progress[at] = self.create(at, change, is_cleared).unwrap_or_else(RestoreProgress::Failed);
             }
         }
         for (at, change) in changes.iter().enumerate().rev() {
-            if let (Some(Entry::Directory { mode, owner }), Progress::Done) = (&change.to, &progress[at]) {
+            if let (Some(TreeEntry::Directory { mode, owner }), RestoreProgress::Done) = (&change.to, &progress[at]) {
                 let set = self.root.directory(&change.path).and_then(|fd| set_attributes(&fd, *mode, *owner));
-                progress[at] = set.unwrap_or_else(|error| Progress::Failed(error.to_string()));
+                progress[at] = set.unwrap_or_else(|error| RestoreProgress::Failed(error.to_string()));
             }
         }
         let planned = changes.iter().zip(progress).filter(|(change, _)| change.from != change.to);
         for (change, progress) in planned {
-            if progress == Progress::Unowned {
+            if progress == RestoreProgress::Unowned {
                 report.unowned.push(change.path.clone());
             }
             match progress {
-                Progress::Kept => report.kept.push(change.path.clone()),
-                Progress::Failed(cause) => report.failed.push((change.path.clone(), cause)),
+                RestoreProgress::Kept => report.kept.push(change.path.clone()),
+                RestoreProgress::Failed(cause) => report.failed.push((change.path.clone(), cause)),
                 _ => report.restored.push(change.path.clone()),
             }
         }
@@ -98,7 +98,7 @@ impl Work<'_> {
 
     /// Makes a directory that is among the changes readable and writable for a while.
     fn open(&self, change: &Planned) {
-        if !matches!(change.from, Some(Entry::Directory { .. })) {
+        if !matches!(change.from, Some(TreeEntry::Directory { .. })) {
             return;
         }
         let Ok(Some(stat)) = self.root.stat(&change.path) else { return };
@@ -110,8 +110,8 @@ impl Work<'_> {
     }
 
     /// Describes the current entry at the path of a change. A file without a copy is known by its size and time.
-    fn look(&self, change: &Planned) -> rustix::io::Result<Option<Entry>> {
-        if let Some(Entry::Uncovered { size, changed, .. }) = &change.from
+    fn inspect_path(&self, change: &Planned) -> rustix::io::Result<Option<TreeEntry>> {
+        if let Some(TreeEntry::Uncovered { size, changed, .. }) = &change.from
             && let Some(stat) = self.root.stat(&change.path)?
             && (stat.size, stat.changed) == (*size, *changed)
         {
@@ -121,35 +121,35 @@ impl Work<'_> {
     }
 
     /// Removes entries that have to go before anything is created: all that are not replaced in place.
-    fn clear(&self, number: usize, change: &Planned) -> rustix::io::Result<Progress> {
-        let now = self.look(change)?;
+    fn clear(&self, number: usize, change: &Planned) -> rustix::io::Result<RestoreProgress> {
+        let now = self.inspect_path(change)?;
         if now == change.to {
-            return Ok(Progress::Done);
+            return Ok(RestoreProgress::Done);
         }
         let is_replaced = kind(&change.from) != kind(&change.to);
         if now.is_none() && is_replaced && change.from.is_some() {
             // An interrupted restoration already did this.
-            return Ok(if change.to.is_none() { Progress::Done } else { Progress::Cleared });
+            return Ok(if change.to.is_none() { RestoreProgress::Done } else { RestoreProgress::Cleared });
         }
         if !is_same(&now, &change.from) {
             // The mode of a directory is set at the end.
             let is_begun = is_same(&now, &change.to);
-            return Ok(if is_begun { Progress::Pending } else { Progress::Kept });
+            return Ok(if is_begun { RestoreProgress::Pending } else { RestoreProgress::Kept });
         }
         if !is_replaced || change.from.is_none() {
-            return Ok(Progress::Pending);
+            return Ok(RestoreProgress::Pending);
         }
         let parent = self.root.parent(&change.path)?;
         let name = change.path.name();
         match change.from {
-            Some(Entry::Uncovered { .. }) => {
+            Some(TreeEntry::Uncovered { .. }) => {
                 let aside = self.aside(&change.path);
                 rename_new(&parent, name.as_encoded_bytes(), aside.name().as_encoded_bytes())?;
-                return Ok(Progress::Aside);
+                return Ok(RestoreProgress::Aside);
             }
-            Some(Entry::Directory { .. }) => match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+            Some(TreeEntry::Directory { .. }) => match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
                 Ok(()) => {}
-                Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(Progress::Kept),
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(RestoreProgress::Kept),
                 Err(error) => return Err(error),
             },
             _ => {
@@ -157,41 +157,41 @@ impl Work<'_> {
                 renameat(&parent, name, &parent, temporary.as_str())?;
                 if !self.is_at(change, &temporary, &now) {
                     rename_new(&parent, temporary.as_bytes(), name.as_encoded_bytes())?;
-                    return Ok(Progress::Kept);
+                    return Ok(RestoreProgress::Kept);
                 }
                 unlinkat(&parent, temporary.as_str(), AtFlags::empty())?;
             }
         }
-        Ok(if change.to.is_none() { Progress::Done } else { Progress::Cleared })
+        Ok(if change.to.is_none() { RestoreProgress::Done } else { RestoreProgress::Cleared })
     }
 
     /// Returns whether the temporary name of a change has this content.
-    fn is_at(&self, change: &Planned, temporary: &str, expected: &Option<Entry>) -> bool {
+    fn is_at(&self, change: &Planned, temporary: &str, expected: &Option<TreeEntry>) -> bool {
         let path = RelPath::join(change.path.parent().as_ref(), temporary.as_bytes());
         observe(self.root, &path).is_ok_and(|found| found == *expected)
     }
 
-    fn create(&self, number: usize, change: &Planned, is_cleared: bool) -> Result<Progress, String> {
+    fn create(&self, number: usize, change: &Planned, is_cleared: bool) -> Result<RestoreProgress, String> {
         let text = |error: Errno| error.to_string();
-        let now = if is_cleared { None } else { self.look(change).map_err(text)? };
+        let now = if is_cleared { None } else { self.inspect_path(change).map_err(text)? };
         let is_expected = is_cleared || is_same(&now, &change.from) || is_same(&now, &change.to);
         if !is_expected {
-            return Ok(Progress::Kept);
+            return Ok(RestoreProgress::Kept);
         }
         let parent = self.make_parent(&change.path).map_err(text)?;
         let (name, temporary) = (change.path.name(), self.temporary(number));
         match &change.to {
-            Some(Entry::Directory { .. }) => match mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
-                Ok(()) => Ok(Progress::Done),
-                Err(Errno::EXIST) if matches!(now, Some(Entry::Directory { .. })) => Ok(Progress::Done),
+            Some(TreeEntry::Directory { .. }) => match mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
+                Ok(()) => Ok(RestoreProgress::Done),
+                Err(Errno::EXIST) if matches!(now, Some(TreeEntry::Directory { .. })) => Ok(RestoreProgress::Done),
                 Err(error) => Err(text(error)),
             },
-            Some(Entry::Link { target }) => {
+            Some(TreeEntry::Link { target }) => {
                 symlinkat(target.as_slice(), &parent, temporary.as_str()).map_err(text)?;
-                self.put(&parent, &temporary, change, &now, Progress::Done).map_err(text)
+                self.rename_into_place(&parent, &temporary, change, &now, RestoreProgress::Done).map_err(text)
             }
-            Some(Entry::File { mode, content, owner, .. }) => {
-                let is_content_there = matches!(&now, Some(Entry::File { content: now, .. }) if now == content);
+            Some(TreeEntry::File { mode, content, owner, .. }) => {
+                let is_content_there = matches!(&now, Some(TreeEntry::File { content: now, .. }) if now == content);
                 if is_content_there && let Ok((file, _)) = self.root.file(&change.path, true) {
                     return set_attributes(&file, *mode, *owner).map_err(text);
                 }
@@ -200,28 +200,28 @@ impl Work<'_> {
                 let mut file = File::from(file);
                 let written = self.store.objects.restore(*content, &mut file).map_err(|error| with_cause(&error));
                 match written.and_then(|()| set_attributes(&file, *mode, *owner).map_err(text)) {
-                    Ok(done) => self.put(&parent, &temporary, change, &now, done).map_err(text),
+                    Ok(done) => self.rename_into_place(&parent, &temporary, change, &now, done).map_err(text),
                     Err(error) => {
                         let _ = unlinkat(&parent, temporary.as_str(), AtFlags::empty());
                         Err(error)
                     }
                 }
             }
-            None => Ok(Progress::Done),
-            Some(_) => Ok(Progress::Kept),
+            None => Ok(RestoreProgress::Done),
+            Some(_) => Ok(RestoreProgress::Kept),
         }
     }
 
     /// Renames a file that was written next to its place. Replaces nothing where nothing is expected, and nothing that
     /// differs from the entry `before`.
-    fn put(
+    fn rename_into_place(
         &self,
         parent: &OwnedFd,
         temporary: &str,
         change: &Planned,
-        before: &Option<Entry>,
-        done: Progress,
-    ) -> rustix::io::Result<Progress> {
+        before: &Option<TreeEntry>,
+        done: RestoreProgress,
+    ) -> rustix::io::Result<RestoreProgress> {
         let name = change.path.name();
         let exchange = || renameat_with(parent, temporary, parent, name, RenameFlags::EXCHANGE);
         let put = match before {
@@ -232,10 +232,10 @@ impl Work<'_> {
                 }
                 Ok(()) => exchange().and_then(|()| {
                     unlinkat(parent, temporary, AtFlags::empty())?;
-                    Ok(Progress::Kept)
+                    Ok(RestoreProgress::Kept)
                 }),
                 Err(Errno::INVAL | Errno::NOSYS) => renameat(parent, temporary, parent, name).map(|()| done),
-                Err(Errno::BUSY) if matches!(change.to, Some(Entry::File { .. })) => {
+                Err(Errno::BUSY) if matches!(change.to, Some(TreeEntry::File { .. })) => {
                     overwrite(parent, temporary, name).map(|()| done)
                 }
                 Err(error) => Err(error),
@@ -243,7 +243,7 @@ impl Work<'_> {
         };
         if let Err(Errno::EXIST | Errno::NOENT) = put {
             let _ = unlinkat(parent, temporary, AtFlags::empty());
-            return Ok(Progress::Kept);
+            return Ok(RestoreProgress::Kept);
         }
         if put.is_err() {
             let _ = unlinkat(parent, temporary, AtFlags::empty());
@@ -268,14 +268,14 @@ impl Work<'_> {
 
 /// Gives a file its owner, then its mode. A file without its owner does not get the bits that give programs its rights:
 /// the one who restores it may have more.
-fn set_attributes(file: &impl AsFd, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Progress> {
-    let stat = Stat::of(&fstat(file)?);
+fn set_attributes(file: &impl AsFd, mode: u32, owner: Option<Owner>) -> rustix::io::Result<RestoreProgress> {
+    let stat = Stat::from_stat(&fstat(file)?);
     let set = |owner: Owner| fchown(file, Some(Uid::from_raw(owner.user)), Some(Gid::from_raw(owner.group)));
     let is_owned = owner.is_some_and(|owner| stat.owner() == owner || set(owner).is_ok());
     let is_limited = !is_owned && stat.kind() != FileType::Directory && mode & SET_ID != 0;
     fchmod(file, mode_of(if is_limited { mode & !SET_ID } else { mode }))?;
     let is_complete = !is_limited && (is_owned || owner.is_none());
-    Ok(if is_complete { Progress::Done } else { Progress::Unowned })
+    Ok(if is_complete { RestoreProgress::Done } else { RestoreProgress::Unowned })
 }
 
 /// Copies a file over another one and removes it. A file that is a mount point, such as a single file in a container,
@@ -284,8 +284,8 @@ fn overwrite(parent: &OwnedFd, from: &str, to: &OsStr) -> rustix::io::Result<()>
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut source = File::from(openat(parent, from, OFlags::RDONLY | flags, Mode::empty())?);
     let mut target = File::from(openat(parent, to, OFlags::WRONLY | flags, Mode::empty())?);
-    let stat = Stat::of(&fstat(&source)?);
-    if Stat::of(&fstat(&target)?).kind() != FileType::RegularFile {
+    let stat = Stat::from_stat(&fstat(&source)?);
+    if Stat::from_stat(&fstat(&target)?).kind() != FileType::RegularFile {
         return Err(Errno::BUSY);
     }
     let copied = target.set_len(0).and_then(|()| io::copy(&mut source, &mut target));
@@ -312,21 +312,21 @@ fn with_cause(error: &Error) -> String {
     format!("{error}{cause}")
 }
 
-fn kind(entry: &Option<Entry>) -> u8 {
+fn kind(entry: &Option<TreeEntry>) -> u8 {
     match entry {
         None => 0,
-        Some(Entry::File { .. }) => 1,
-        Some(Entry::Link { .. }) => 2,
-        Some(Entry::Directory { .. }) => 3,
+        Some(TreeEntry::File { .. }) => 1,
+        Some(TreeEntry::Link { .. }) => 2,
+        Some(TreeEntry::Directory { .. }) => 3,
         Some(_) => 4,
     }
 }
 
 /// Compares the current entry with the planned one. A directory may have been made writable for a while, or created and
 /// not have its mode yet.
-fn is_same(now: &Option<Entry>, planned: &Option<Entry>) -> bool {
+fn is_same(now: &Option<TreeEntry>, planned: &Option<TreeEntry>) -> bool {
     match (now, planned) {
-        (Some(Entry::Directory { mode: now, .. }), Some(Entry::Directory { mode, .. })) => {
+        (Some(TreeEntry::Directory { mode: now, .. }), Some(TreeEntry::Directory { mode, .. })) => {
             now == mode || *now == mode | 0o700 || *now == 0o700
         }
         _ => now == planned,
@@ -334,7 +334,7 @@ fn is_same(now: &Option<Entry>, planned: &Option<Entry>) -> bool {
 }
 
 /// Describes the current entry.
-fn observe(root: &Root, path: &RelPath) -> rustix::io::Result<Option<Entry>> {
+fn observe(root: &TreeRoot, path: &RelPath) -> rustix::io::Result<Option<TreeEntry>> {
     let parent = match root.parent(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
         opened => opened?,
@@ -344,16 +344,16 @@ fn observe(root: &Root, path: &RelPath) -> rustix::io::Result<Option<Entry>> {
         found => found?,
     };
     Ok(Some(match stat.kind() {
-        FileType::Directory => Entry::Directory { mode: stat.bits(), owner: stat.foreign_owner() },
-        FileType::Symlink => Entry::Link { target: readlinkat(&parent, path.name(), Vec::new())?.into_bytes() },
+        FileType::Directory => TreeEntry::Directory { mode: stat.bits(), owner: stat.foreign_owner() },
+        FileType::Symlink => TreeEntry::Link { target: readlinkat(&parent, path.name(), Vec::new())?.into_bytes() },
         FileType::RegularFile => match root.file(path, true) {
             Ok((mut file, stat)) => {
                 let (content, size) = digest(&mut file).map_err(|_| Errno::IO)?;
-                Entry::File { mode: stat.bits(), size, content, owner: stat.foreign_owner() }
+                TreeEntry::File { mode: stat.bits(), size, content, owner: stat.foreign_owner() }
             }
-            Err(_) => Entry::Uncovered { reason: Reason::Unreadable, size: stat.size, changed: stat.changed },
+            Err(_) => TreeEntry::Uncovered { reason: GapReason::Unreadable, size: stat.size, changed: stat.changed },
         },
-        _ => Entry::Uncovered { reason: Reason::Special, size: stat.size, changed: stat.changed },
+        _ => TreeEntry::Uncovered { reason: GapReason::Special, size: stat.size, changed: stat.changed },
     }))
 }
 

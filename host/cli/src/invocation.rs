@@ -10,7 +10,7 @@ use pinion_app::base::Base;
 use pinion_app::config::Config;
 use pinion_app::failure::Result;
 use pinion_app::files::paths::{self, Paths};
-use pinion_app::files::spill::Output;
+use pinion_app::files::spill::SpillDirectory;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +19,7 @@ pub(crate) struct Invocation {
     pub(crate) run: RunArgs,
     pub(crate) global: GlobalArgs,
     secrets: Secrets,
-    output: OnceLock<Arc<Output>>,
+    output: OnceLock<Arc<SpillDirectory>>,
 }
 
 impl Invocation {
@@ -47,7 +47,7 @@ impl Invocation {
 
     /// Completes a config that is loaded already.
     pub(crate) fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
-        let output = self.output.get_or_init(|| Arc::new(Output::new(paths.output()))).clone();
+        let output = self.output.get_or_init(|| Arc::new(SpillDirectory::new(paths.output()))).clone();
         let (options, secrets) = (self.run.options(), self.secrets.clone());
         Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))
     }

@@ -20,14 +20,14 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const INSTALLED: &[&str] = &["node_modules/.package-lock.json", ".venv/pyvenv.cfg"];
 
 /// The digest of all known inputs of the steps.
-pub(crate) struct Inputs {
+pub(crate) struct StepInputsDigest {
     digest: String,
     record: PathBuf,
 }
 
-impl Inputs {
+impl StepInputsDigest {
     /// Reads the inputs of a build. None if it may depend on more than the project.
-    pub(crate) fn of(directory: &Path, build: &Build, commands: &[Vec<OsString>]) -> Option<Self> {
+    pub(crate) fn from_build(directory: &Path, build: &Build, commands: &[Vec<OsString>]) -> Option<Self> {
         let mut hasher = blake3::Hasher::new();
         let mut add = |text: &[u8]| {
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -149,7 +149,7 @@ mod tests {
         write("src/a", "1");
         write("build/out.wasm", "made");
         let output = root.join("build/out.wasm");
-        let inputs = |word: &str| Inputs::of(root, &build, &commands(word)).unwrap();
+        let inputs = |word: &str| StepInputsDigest::from_build(root, &build, &commands(word)).unwrap();
         assert!(!inputs("x").is_unchanged(&output));
         inputs("x").record(&output);
         assert!(inputs("x").is_unchanged(&output) && !inputs("y").is_unchanged(&output));
@@ -161,6 +161,9 @@ mod tests {
         assert!(inputs("x").is_unchanged(&output));
         write("build/out.wasm", "changed");
         assert!(!inputs("x").is_unchanged(&output));
-        assert!(Inputs::of(root, &build, &commands("/bin/sh")).is_none(), "a file outside the project");
+        assert!(
+            StepInputsDigest::from_build(root, &build, &commands("/bin/sh")).is_none(),
+            "a file outside the project"
+        );
     }
 }

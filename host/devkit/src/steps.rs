@@ -1,6 +1,6 @@
 //! Runs the build steps of a project and shows their output.
 
-use crate::inputs::Inputs;
+use crate::inputs::StepInputsDigest;
 use crate::project::Build;
 use crate::{link, toolchain};
 use pinion_app::failure::{Failure, Result};
@@ -41,7 +41,7 @@ pub async fn run(directory: &Path, build: &Build, when: Steps, screen: &dyn Scre
     };
     let commands: Vec<Vec<OsString>> = steps.iter().map(find).collect::<Result<_>>()?;
     let output = directory.join(&build.output);
-    let inputs = Inputs::of(directory, build, &commands);
+    let inputs = StepInputsDigest::from_build(directory, build, &commands);
     if when == Steps::IfChanged && inputs.as_ref().is_some_and(|inputs| inputs.is_unchanged(&output)) {
         screen
             .note(&text!("nothing changed since the last build (`pinion plugin build --force` runs the steps again)"));

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// A tool that build steps may name.
-struct Tool {
+struct BuildTool {
     name: &'static str,
     /// A description, where no program has its name.
     description: Option<&'static str>,
@@ -26,17 +26,17 @@ const NODE: &[(&str, &str)] = &[
 ];
 const PYTHON: &[(&str, &str)] = &[("python3", "install Python 3.10 or later from https://www.python.org")];
 
-const TOOLS: &[Tool] = &[
-    Tool { name: "jco", description: None, programs: &[&["jco"]], needs: NODE, install: "npm install" },
-    Tool { name: "tsc", description: None, programs: &[&["tsc"]], needs: NODE, install: "npm install" },
-    Tool {
+const TOOLS: &[BuildTool] = &[
+    BuildTool { name: "jco", description: None, programs: &[&["jco"]], needs: NODE, install: "npm install" },
+    BuildTool { name: "tsc", description: None, programs: &[&["tsc"]], needs: NODE, install: "npm install" },
+    BuildTool {
         name: "componentize-py",
         description: None,
         programs: &[&["componentize-py"]],
         needs: PYTHON,
         install: "python3 -m venv .venv && .venv/bin/pip install componentize-py==0.25.1",
     },
-    Tool {
+    BuildTool {
         name: "zig",
         description: None,
         programs: &[&["zig"], &["python-zig"]],
@@ -44,7 +44,7 @@ const TOOLS: &[Tool] = &[
         install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.17.1",
     },
     // A C compiler with the library of WASI, from wasi-sdk or zig.
-    Tool {
+    BuildTool {
         name: "wasi-cc",
         description: Some("a C compiler for WASI (`zig` or wasi-sdk)"),
         programs: &[
@@ -55,7 +55,7 @@ const TOOLS: &[Tool] = &[
         needs: PYTHON,
         install: "python3 -m venv .venv && .venv/bin/pip install ziglang==0.17.1",
     },
-    Tool {
+    BuildTool {
         name: "go",
         description: None,
         programs: &[&["go"]],

@@ -46,7 +46,7 @@ pub enum AddressClass {
 
 /// The rules that open a class of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AddressReach {
     /// Any rule.
     Public,
     /// A rule that is marked `private`, or names the address.
@@ -59,24 +59,24 @@ pub(crate) enum Reach {
 
 impl AddressClass {
     /// Returns the class of an address.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => of_v4(address),
             IpAddr::V6(address) => of_v6(address),
         }
     }
 
-    pub(crate) fn reach(self) -> Reach {
+    pub(crate) fn reach(self) -> AddressReach {
         match self {
-            Self::Global => Reach::Public,
-            Self::Loopback | Self::Private | Self::Shared => Reach::Private,
+            Self::Global => AddressReach::Public,
+            Self::Loopback | Self::Private | Self::Shared => AddressReach::Private,
             Self::LinkLocal
             | Self::Metadata
             | Self::Documentation
             | Self::Benchmarking
             | Self::Translation
-            | Self::Reserved => Reach::Literal,
-            Self::Multicast | Self::Broadcast | Self::Unspecified => Reach::Never,
+            | Self::Reserved => AddressReach::Literal,
+            Self::Multicast | Self::Broadcast | Self::Unspecified => AddressReach::Never,
         }
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn class(address: &str) -> AddressClass {
-        AddressClass::of(address.parse().unwrap())
+        AddressClass::from_address(address.parse().unwrap())
     }
 
     #[test]
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn metadata_and_groups_are_not_opened_by_private_rules() {
-        assert_eq!(class("169.254.169.254").reach(), Reach::Literal);
-        assert_eq!(class("ff02::1").reach(), Reach::Never);
-        assert_eq!(class("0.0.0.0").reach(), Reach::Never);
+        assert_eq!(class("169.254.169.254").reach(), AddressReach::Literal);
+        assert_eq!(class("ff02::1").reach(), AddressReach::Never);
+        assert_eq!(class("0.0.0.0").reach(), AddressReach::Never);
     }
 
     proptest! {

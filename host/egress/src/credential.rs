@@ -1,9 +1,9 @@
 //! Credentials that plugins name and never see.
 
-use crate::error::Failure;
+use crate::error::ExchangeFailure;
 use crate::policy::{Denial, Rule};
 use crate::request::{Outgoing, is_forbidden};
-use crate::target::{Scheme, Target};
+use crate::target::{RequestTarget, Scheme};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -20,7 +20,7 @@ use url::Url;
 pub struct Credential {
     name: String,
     secret: SecretString,
-    placement: Place,
+    placement: CheckedPlacement,
     rules: Vec<Rule>,
 }
 
@@ -51,7 +51,7 @@ pub enum Placement {
 
 /// A placement that was checked.
 #[derive(Clone)]
-enum Place {
+enum CheckedPlacement {
     Header { name: HeaderName, value: HeaderValue },
     Query { parameter: String },
 }
@@ -88,7 +88,7 @@ impl Credential {
     ) -> Result<Self, CredentialError> {
         let name = name.into();
         check(&secret, &rules)
-            .and_then(|()| place(&placement, &secret))
+            .and_then(|()| check_placement(&placement, &secret))
             .map_err(|(problem, hint)| CredentialError { name: name.clone(), problem, hint })
             .map(|placement| Self { name: name.clone(), secret, placement, rules })
     }
@@ -99,19 +99,24 @@ impl Credential {
     }
 
     /// Returns whether the credential may be sent with a request.
-    pub(crate) fn is_for(&self, method: &str, target: &Target) -> bool {
+    pub(crate) fn is_for(&self, method: &str, target: &RequestTarget) -> bool {
         let is_confidential = target.scheme() == Scheme::Https || target.is_loopback();
         is_confidential && self.rules.iter().any(|rule| rule.covers(method, target))
     }
 
     /// Checks that a plugin does not set the same field or parameter itself.
-    fn check_is_free(&self, request: &Outgoing) -> Result<(), Failure> {
+    fn check_is_free(&self, request: &Outgoing) -> Result<(), ExchangeFailure> {
         match &self.placement {
-            Place::Header { name, .. } if request.headers.contains_key(name) => {
-                Err(Failure::Invalid(format!("the header `{name}` is set by the credential `{}`", self.name)))
+            CheckedPlacement::Header { name, .. } if request.headers.contains_key(name) => {
+                Err(ExchangeFailure::Invalid(format!("the header `{name}` is set by the credential `{}`", self.name)))
             }
-            Place::Query { parameter } if request.target.url().query_pairs().any(|(name, _)| name == *parameter) => {
-                Err(Failure::Invalid(format!("the parameter `{parameter}` is set by the credential `{}`", self.name)))
+            CheckedPlacement::Query { parameter }
+                if request.target.url().query_pairs().any(|(name, _)| name == *parameter) =>
+            {
+                Err(ExchangeFailure::Invalid(format!(
+                    "the parameter `{parameter}` is set by the credential `{}`",
+                    self.name
+                )))
             }
             _ => Ok(()),
         }
@@ -120,10 +125,10 @@ impl Credential {
     /// Inserts the secret. Replaces the parameter that a server may have copied to the URL of a redirect.
     pub(crate) fn insert(&self, headers: &mut HeaderMap, url: &mut Url) {
         match &self.placement {
-            Place::Header { name, value } => {
+            CheckedPlacement::Header { name, value } => {
                 headers.insert(name, value.clone());
             }
-            Place::Query { parameter } => {
+            CheckedPlacement::Query { parameter } => {
                 let is_set = url.query_pairs().any(|(name, _)| name == *parameter);
                 if is_set {
                     let others: Vec<_> = url.query_pairs().filter(|(name, _)| name != parameter).collect();
@@ -168,13 +173,13 @@ fn check(secret: &SecretString, rules: &[Rule]) -> Result<(), (String, &'static 
     }
 }
 
-fn place(placement: &Placement, secret: &SecretString) -> Result<Place, (String, &'static str)> {
+fn check_placement(placement: &Placement, secret: &SecretString) -> Result<CheckedPlacement, (String, &'static str)> {
     let secret = secret.expose_secret();
     let header = |name: HeaderName, value: String| {
         let value = HeaderValue::from_str(&value);
         let mut value = value.map_err(|_| ("its value does not fit a header".to_owned(), "use ASCII characters"))?;
         value.set_sensitive(true);
-        Ok(Place::Header { name, value })
+        Ok(CheckedPlacement::Header { name, value })
     };
     match placement {
         Placement::Bearer => header(AUTHORIZATION, format!("Bearer {secret}")),
@@ -193,7 +198,7 @@ fn place(placement: &Placement, secret: &SecretString) -> Result<Place, (String,
         Placement::Query { parameter } if parameter.is_empty() => {
             Err(("its parameter has no name".to_owned(), "write a name such as `key`"))
         }
-        Placement::Query { parameter } => Ok(Place::Query { parameter: parameter.clone() }),
+        Placement::Query { parameter } => Ok(CheckedPlacement::Query { parameter: parameter.clone() }),
     }
 }
 
@@ -211,13 +216,13 @@ impl Credentials {
 
     /// Adds the secrets that may be sent to the server of `target`, which can repeat them later. A plugin may have
     /// chosen the answers of other servers, so they are not compared with these secrets.
-    pub(crate) fn add_known_to(&self, target: &Target, known: &Secrets) {
+    pub(crate) fn add_known_to(&self, target: &RequestTarget, known: &Secrets) {
         let is_for_origin = |one: &&Credential| one.rules.iter().any(|rule| rule.covers_origin(target));
         self.all.iter().filter(is_for_origin).for_each(|one| known.add(&one.secret));
     }
 
     /// Returns the credential that a request names, if it may be sent with it.
-    pub(crate) fn of(&self, name: &str, request: &Outgoing) -> Result<&Credential, Failure> {
+    pub(crate) fn find_credential(&self, name: &str, request: &Outgoing) -> Result<&Credential, ExchangeFailure> {
         let found = self.all.iter().find(|credential| credential.name == name);
         let credential = found.ok_or_else(|| Denial::UnknownCredential { name: shortened(name) })?;
         if !credential.is_for(&request.method, &request.target) {
@@ -294,7 +299,7 @@ mod tests {
     fn debug_output_contains_no_secret() {
         let credentials = Credentials::new(vec![credential(SECRET, Placement::Bearer, &["a.example"]).unwrap()]);
         assert_eq!(format!("{:?}", credentials.all), "[Credential(github)]");
-        let (known, target) = (Secrets::default(), |url| Target::parse(url).unwrap());
+        let (known, target) = (Secrets::default(), |url| RequestTarget::parse(url).unwrap());
         credentials.add_known_to(&target("https://other.example/"), &known);
         assert!(known.is_empty());
         credentials.add_known_to(&target("https://a.example/"), &known);

@@ -9,16 +9,16 @@ use std::io::{self, Write as _};
 const COMPRESSED: usize = 512;
 
 /// Decodes a body that arrives in pieces.
-pub(crate) enum Decoder {
+pub(crate) enum BodyDecoder {
     Plain,
     /// The decompressor, and whether it has read a byte.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>, bool),
 }
 
-impl Decoder {
+impl BodyDecoder {
     /// Chooses the decoder of a body, or completes "the response …" with the reason why there is no decoder. An
     /// encoding that the client did not ask for is passed on as it is, unless secrets could be in it.
-    pub(crate) fn of(headers: &HeaderMap, has_secrets: bool) -> Result<Self, &'static str> {
+    pub(crate) fn for_response(headers: &HeaderMap, has_secrets: bool) -> Result<Self, &'static str> {
         let list = |name| {
             let values = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
             values

@@ -93,7 +93,7 @@ impl fmt::Display for Limit {
 
 /// A failure of one exchange, before it is known whether the request was sent.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
+pub(crate) enum ExchangeFailure {
     Denied(Denial),
     Invalid(String),
     TooLarge(Limit),
@@ -102,7 +102,7 @@ pub(crate) enum Failure {
     Failed(String),
 }
 
-impl Failure {
+impl ExchangeFailure {
     pub(crate) fn sent(self, request_sent: bool) -> SendError {
         match self {
             Self::Denied(denial) => SendError::Denied { denial, request_sent },
@@ -118,13 +118,13 @@ impl Failure {
 }
 
 /// Shows the message of the [`SendError`].
-impl fmt::Display for Failure {
+impl fmt::Display for ExchangeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.clone().sent(false).fmt(f)
     }
 }
 
-impl From<Denial> for Failure {
+impl From<Denial> for ExchangeFailure {
     fn from(denial: Denial) -> Self {
         Self::Denied(denial)
     }

@@ -29,17 +29,17 @@ mod target;
 mod tls;
 
 pub use address::AddressClass;
-pub use client::{Access, Client, ClientSettings};
+pub use client::{Client, ClientSettings, RequestAccess};
 pub use credential::{Credential, CredentialError, Credentials, Placement};
 pub use error::{Limit, SendError};
-pub use limits::Limits;
+pub use limits::RequestLimits;
 pub use network::{Connecting, Network, Resolving, SystemNetwork};
-pub use observer::{Exchange, Observer, Outcome};
+pub use observer::{Exchange, ExchangeOutcome, Observer};
 pub use policy::{Denial, HostRule, Hosts, InvalidRule, Policy, Rule};
 pub use proxy::{AuthorityError, CredentialValues, Proxy, ProxyCredential, ProxyCredentials, ProxySettings};
 pub use request::{Redirects, Request};
 pub use response::Response;
-pub use target::{InvalidUrl, Scheme, Target};
+pub use target::{InvalidUrl, RequestTarget, Scheme};
 pub use tls::InvalidCertificates;
 
 /// Compiles the example of the README.

@@ -1,6 +1,6 @@
 //! Bounds of a request, and the clock that enforces those on time.
 
-use crate::error::Failure;
+use crate::error::ExchangeFailure;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +10,7 @@ pub(crate) const MAX_HEADERS: usize = 100;
 
 /// Bounds of one request with all its redirects. A request whose limit is reached ends with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Bytes of the request's body. Defaults to 10 MiB.
     pub request_body: u64,
     /// Bytes of the header fields of the request, and of each response. Defaults to 64 KiB.
@@ -23,7 +23,7 @@ pub struct Limits {
     pub total: Duration,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             request_body: 10 << 20,
@@ -66,11 +66,11 @@ impl Clock {
     }
 
     /// Runs `work` until the clock ends.
-    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, ExchangeFailure> {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Failure::Cancelled),
-            done = timeout_at(self.end, work) => done.map_err(|_| Failure::TimedOut(self.limit)),
+            () = self.cancel.cancelled() => Err(ExchangeFailure::Cancelled),
+            done = timeout_at(self.end, work) => done.map_err(|_| ExchangeFailure::TimedOut(self.limit)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Reports of exchanges and their servers, for the ledger and the audit log.
 
-use crate::error::Failure;
+use crate::error::ExchangeFailure;
 use crate::policy::Denial;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,13 +41,13 @@ pub struct Exchange {
     /// Bytes of HTTP that were received, without TLS.
     pub bytes_received: u64,
     /// The end of the exchange.
-    pub outcome: Outcome,
+    pub outcome: ExchangeOutcome,
 }
 
 /// The end of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum ExchangeOutcome {
     /// The response was read to its end.
     Complete,
     /// The caller dropped the request or the response, or a redirect was followed.
@@ -97,18 +97,18 @@ impl Meter {
 }
 
 /// Reports an exchange when it is dropped, so that every exchange is reported.
-pub(crate) struct Report {
+pub(crate) struct ExchangeReport {
     observer: Option<Arc<dyn Observer>>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) exchange: Exchange,
 }
 
-impl Report {
-    pub(crate) fn new(observer: Option<Arc<dyn Observer>>, method: &str, target: &Target) -> Self {
-        Self::of(observer, method, target.host().to_owned(), target.port())
+impl ExchangeReport {
+    pub(crate) fn new(observer: Option<Arc<dyn Observer>>, method: &str, target: &RequestTarget) -> Self {
+        Self::for_exchange(observer, method, target.host().to_owned(), target.port())
     }
 
-    pub(crate) fn of(observer: Option<Arc<dyn Observer>>, method: &str, host: String, port: u16) -> Self {
+    pub(crate) fn for_exchange(observer: Option<Arc<dyn Observer>>, method: &str, host: String, port: u16) -> Self {
         let exchange = Exchange {
             host,
             port,
@@ -118,20 +118,20 @@ impl Report {
             status: None,
             bytes_sent: 0,
             bytes_received: 0,
-            outcome: Outcome::Dropped,
+            outcome: ExchangeOutcome::Dropped,
         };
         Self { observer, meter: Arc::default(), exchange }
     }
 
-    pub(crate) fn fail(&mut self, failure: &Failure) {
+    pub(crate) fn fail(&mut self, failure: &ExchangeFailure) {
         self.exchange.outcome = match failure {
-            Failure::Denied(denial) => Outcome::Denied(denial.to_string()),
-            failure => Outcome::Failed(failure.to_string()),
+            ExchangeFailure::Denied(denial) => ExchangeOutcome::Denied(denial.to_string()),
+            failure => ExchangeOutcome::Failed(failure.to_string()),
         };
     }
 }
 
-impl Drop for Report {
+impl Drop for ExchangeReport {
     fn drop(&mut self) {
         self.exchange.bytes_sent = *self.meter.lock_sent();
         self.exchange.bytes_received = self.meter.received.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! Requests as a plugin writes them, and their validation.
 
-use crate::error::{Failure, Limit};
-use crate::limits::{Limits, MAX_HEADERS};
+use crate::error::{ExchangeFailure, Limit};
+use crate::limits::{MAX_HEADERS, RequestLimits};
 use crate::policy::is_method;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
@@ -89,43 +89,46 @@ impl fmt::Debug for Request {
 /// A valid request, which redirects change.
 pub(crate) struct Outgoing {
     pub(crate) method: String,
-    pub(crate) target: Target,
+    pub(crate) target: RequestTarget,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
 impl Outgoing {
     /// Checks everything about a request that does not depend on the policy.
-    pub(crate) fn check(request: &Request, limits: &Limits) -> Result<Self, Failure> {
+    pub(crate) fn check(request: &Request, limits: &RequestLimits) -> Result<Self, ExchangeFailure> {
         if !is_method(&request.method) {
             let method: String = request.method.chars().take(40).collect();
-            return Err(Failure::Invalid(format!("`{}` is not a method that may be sent", method.escape_debug())));
+            return Err(ExchangeFailure::Invalid(format!(
+                "`{}` is not a method that may be sent",
+                method.escape_debug()
+            )));
         }
-        let target = Target::parse(&request.url).map_err(|error| Failure::Invalid(error.to_string()))?;
+        let target = RequestTarget::parse(&request.url).map_err(|error| ExchangeFailure::Invalid(error.to_string()))?;
         if request.body.len() as u64 > limits.request_body {
-            return Err(Failure::TooLarge(Limit::RequestBody(limits.request_body)));
+            return Err(ExchangeFailure::TooLarge(Limit::RequestBody(limits.request_body)));
         }
         let headers = headers(&request.headers, limits.headers)?;
         Ok(Self { method: request.method.clone(), target, headers, body: request.body.clone() })
     }
 }
 
-fn headers(fields: &[(String, Vec<u8>)], limit: u64) -> Result<HeaderMap, Failure> {
+fn headers(fields: &[(String, Vec<u8>)], limit: u64) -> Result<HeaderMap, ExchangeFailure> {
     let size: u64 = fields.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum();
     if size > limit || fields.len() > MAX_HEADERS {
-        return Err(Failure::TooLarge(Limit::RequestHeaders(limit)));
+        return Err(ExchangeFailure::TooLarge(Limit::RequestHeaders(limit)));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
         let Ok(valid) = name.parse::<HeaderName>() else {
             let name: String = name.chars().take(40).collect();
-            return Err(Failure::Invalid(format!("`{}` is not a header name", name.escape_debug())));
+            return Err(ExchangeFailure::Invalid(format!("`{}` is not a header name", name.escape_debug())));
         };
         if is_forbidden(&valid) {
-            return Err(Failure::Invalid(format!("the header `{valid}` must not be set")));
+            return Err(ExchangeFailure::Invalid(format!("the header `{valid}` must not be set")));
         }
         let value = HeaderValue::from_bytes(value)
-            .map_err(|_| Failure::Invalid(format!("the header `{valid}` contains a control character")))?;
+            .map_err(|_| ExchangeFailure::Invalid(format!("the header `{valid}` contains a control character")))?;
         if valid != ACCEPT_ENCODING {
             headers.append(valid, value);
         }
@@ -158,7 +161,9 @@ mod tests {
     fn checked(change: impl FnOnce(&mut Request)) -> Result<(), String> {
         let mut request = Request::new("GET", "https://a.example/");
         change(&mut request);
-        Outgoing::check(&request, &Limits::default()).map(drop).map_err(|failure| failure.sent(false).to_string())
+        Outgoing::check(&request, &RequestLimits::default())
+            .map(drop)
+            .map_err(|failure| failure.sent(false).to_string())
     }
 
     #[test]

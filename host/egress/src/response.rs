@@ -1,12 +1,12 @@
 //! Responses without secrets, whose body is read in bounded chunks.
 
-use crate::client::Access;
+use crate::client::RequestAccess;
 use crate::client::exchange::Received;
-use crate::decode::Decoder;
-use crate::error::{Failure, Limit, SendError};
+use crate::decode::BodyDecoder;
+use crate::error::{ExchangeFailure, Limit, SendError};
 use crate::limits::Clock;
-use crate::observer::{Outcome, Report};
-use crate::target::Target;
+use crate::observer::{ExchangeOutcome, ExchangeReport};
+use crate::target::RequestTarget;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -40,21 +40,21 @@ pub struct Response {
     body: Incoming,
     /// Transferred bytes that were not decoded yet.
     input: Bytes,
-    decoder: Decoder,
+    decoder: BodyDecoder,
     redactor: Option<ByteRedactor>,
     /// Decoded and redacted bytes.
     ready: BytesMut,
     transferred: u64,
     decoded: u64,
     limit: u64,
-    state: State,
+    state: BodyState,
     clock: Clock,
-    report: Report,
+    report: ExchangeReport,
     _driver: JoinSet<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BodyState {
     Open,
     Complete,
     Failed,
@@ -70,17 +70,17 @@ impl Response {
     /// Opens the response of a server, which may contain `secrets`.
     pub(crate) fn new(
         received: Received,
-        target: &Target,
+        target: &RequestTarget,
         secrets: &Secrets,
-        access: &Access<'_>,
+        access: &RequestAccess<'_>,
         clock: Clock,
-        mut report: Report,
+        mut report: ExchangeReport,
     ) -> Result<Self, SendError> {
         let Received { status, mut headers, body, driver } = received;
-        let decoder = match Decoder::of(&headers, !secrets.is_empty()) {
+        let decoder = match BodyDecoder::for_response(&headers, !secrets.is_empty()) {
             Ok(decoder) => decoder,
             Err(problem) => {
-                let failure = Failure::Failed(format!("the response of `{target}` {problem}"));
+                let failure = ExchangeFailure::Failed(format!("the response of `{target}` {problem}"));
                 report.fail(&failure);
                 return Err(failure.sent(true));
             }
@@ -108,7 +108,7 @@ impl Response {
             transferred: 0,
             decoded: 0,
             limit: access.limits.response_body,
-            state: State::Open,
+            state: BodyState::Open,
             clock,
             report,
             _driver: driver,
@@ -145,7 +145,7 @@ impl Response {
         match self.read().await {
             Ok(chunk) => {
                 if chunk.is_none() {
-                    self.report.exchange.outcome = Outcome::Complete;
+                    self.report.exchange.outcome = ExchangeOutcome::Complete;
                 }
                 Ok(chunk)
             }
@@ -161,23 +161,25 @@ impl Response {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if (body.len() + chunk.len()) as u64 > limit {
-                return Err(self.fail(Failure::TooLarge(Limit::ResponseBody(limit))));
+                return Err(self.fail(ExchangeFailure::TooLarge(Limit::ResponseBody(limit))));
             }
             body.extend_from_slice(&chunk);
         }
         Ok(body)
     }
 
-    async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
+    async fn read(&mut self) -> Result<Option<Bytes>, ExchangeFailure> {
         loop {
             if !self.ready.is_empty() {
                 let length = self.ready.len().min(MAX_CHUNK);
                 return Ok(Some(self.ready.split_to(length).freeze()));
             }
             match self.state {
-                State::Open => {}
-                State::Complete => return Ok(None),
-                State::Failed => return Err(Failure::Failed("the response ended with an error before".to_owned())),
+                BodyState::Open => {}
+                BodyState::Complete => return Ok(None),
+                BodyState::Failed => {
+                    return Err(ExchangeFailure::Failed("the response ended with an error before".to_owned()));
+                }
             }
             if !self.input.is_empty() {
                 self.decode()?;
@@ -193,22 +195,22 @@ impl Response {
         }
     }
 
-    fn decode(&mut self) -> Result<(), Failure> {
+    fn decode(&mut self) -> Result<(), ExchangeFailure> {
         let bytes = self.decoder.next(&mut self.input).map_err(|_| self.corrupt())?;
         self.add(&bytes)
     }
 
-    fn finish(&mut self) -> Result<(), Failure> {
+    fn finish(&mut self) -> Result<(), ExchangeFailure> {
         let bytes = self.decoder.finish().map_err(|_| self.corrupt())?;
         self.add(&bytes)?;
         if let Some(redactor) = &mut self.redactor {
             self.ready.extend_from_slice(&redactor.finish());
         }
-        self.state = State::Complete;
+        self.state = BodyState::Complete;
         Ok(())
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn add(&mut self, bytes: &[u8]) -> Result<(), ExchangeFailure> {
         self.decoded += bytes.len() as u64;
         self.check(self.decoded)?;
         match &mut self.redactor {
@@ -218,27 +220,27 @@ impl Response {
         Ok(())
     }
 
-    fn check(&self, size: u64) -> Result<(), Failure> {
+    fn check(&self, size: u64) -> Result<(), ExchangeFailure> {
         match size > self.limit {
-            true => Err(Failure::TooLarge(Limit::ResponseBody(self.limit))),
+            true => Err(ExchangeFailure::TooLarge(Limit::ResponseBody(self.limit))),
             false => Ok(()),
         }
     }
 
-    fn broken(&self) -> Failure {
-        Failure::Failed(format!("`{}` closed the connection within its response", self.origin))
+    fn broken(&self) -> ExchangeFailure {
+        ExchangeFailure::Failed(format!("`{}` closed the connection within its response", self.origin))
     }
 
-    fn corrupt(&self) -> Failure {
-        Failure::Failed(format!("the response of `{}` is not valid gzip", self.origin))
+    fn corrupt(&self) -> ExchangeFailure {
+        ExchangeFailure::Failed(format!("the response of `{}` is not valid gzip", self.origin))
     }
 
     /// Records the end of the response.
-    fn fail(&mut self, failure: Failure) -> SendError {
-        if self.state != State::Failed {
+    fn fail(&mut self, failure: ExchangeFailure) -> SendError {
+        if self.state != BodyState::Failed {
             self.report.fail(&failure);
         }
-        self.state = State::Failed;
+        self.state = BodyState::Failed;
         self.ready.clear();
         failure.sent(true)
     }

@@ -45,7 +45,7 @@ impl Scheme {
 ///
 /// `Debug` and `Display` show only the origin: path and query may contain credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestTarget {
     url: Url,
     scheme: Scheme,
     host: TargetHost,
@@ -65,7 +65,7 @@ pub(crate) enum TargetHost {
 #[error("invalid URL: {0}")]
 pub struct InvalidUrl(pub(crate) Cow<'static, str>);
 
-impl Target {
+impl RequestTarget {
     /// Parses and normalizes an absolute URL.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Target {
         url.set_fragment(None);
         let port = url.port_or_known_default().filter(|port| *port != 0);
         let port = port.ok_or(InvalidUrl("its port is 0".into()))?;
-        let host = TargetHost::of(&url)?;
+        let host = TargetHost::from_url(&url)?;
         Ok(Self { url, scheme, host, port })
     }
 
@@ -148,7 +148,7 @@ impl Target {
 }
 
 /// Shows the origin.
-impl fmt::Display for Target {
+impl fmt::Display for RequestTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.as_str(), self.host())?;
         if self.port != self.scheme.default_port() {
@@ -158,14 +158,14 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for RequestTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({self})")
     }
 }
 
 impl TargetHost {
-    pub(crate) fn of(url: &Url) -> Result<Self, InvalidUrl> {
+    pub(crate) fn from_url(url: &Url) -> Result<Self, InvalidUrl> {
         match url.host() {
             None => Err(InvalidUrl("it has no host".into())),
             Some(Host::Ipv4(address)) => Ok(Self::Address(address.into())),
@@ -212,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn normalized(text: &str) -> String {
-        Target::parse(text).map_or_else(|error| error.to_string(), |target| target.as_str().to_owned())
+        RequestTarget::parse(text).map_or_else(|error| error.to_string(), |target| target.as_str().to_owned())
     }
 
     #[test]
@@ -262,14 +262,14 @@ mod tests {
             "https://",
             "",
         ] {
-            assert!(Target::parse(text).is_err(), "{text}");
+            assert!(RequestTarget::parse(text).is_err(), "{text}");
         }
-        assert!(Target::parse(&format!("https://a.example/{}", "x".repeat(MAX_URL))).is_err());
+        assert!(RequestTarget::parse(&format!("https://a.example/{}", "x".repeat(MAX_URL))).is_err());
     }
 
     #[test]
     fn target_is_shown_without_path_and_query() {
-        let target = Target::parse("https://a.example:8443/secret?key=secret").unwrap();
+        let target = RequestTarget::parse("https://a.example:8443/secret?key=secret").unwrap();
         assert_eq!(format!("{target} {target:?}"), "https://a.example:8443 Target(https://a.example:8443)");
         assert_eq!(target.join("//b.example/x").unwrap().as_str(), "https://b.example/x");
     }
@@ -277,16 +277,16 @@ mod tests {
     proptest! {
         #[test]
         fn normalization_is_stable(text in "(https?://)?[a-zA-Z0-9.%:@\\[\\]\\\\/?#*;é。-]{0,40}") {
-            if let Ok(target) = Target::parse(&text) {
-                prop_assert_eq!(Target::parse(target.as_str()), Ok(target.clone()));
+            if let Ok(target) = RequestTarget::parse(&text) {
+                prop_assert_eq!(RequestTarget::parse(target.as_str()), Ok(target.clone()));
                 prop_assert!(!target.host().is_empty() && target.port() != 0);
             }
         }
 
         #[test]
         fn any_text_is_parsed_without_panic(text in any::<String>()) {
-            let _ = Target::parse(&text);
-            let _ = Target::parse(&format!("https://{text}"));
+            let _ = RequestTarget::parse(&text);
+            let _ = RequestTarget::parse(&format!("https://{text}"));
         }
     }
 }

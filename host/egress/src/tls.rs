@@ -1,8 +1,8 @@
 //! TLS with the system's certificate authorities.
 
-use crate::error::Failure;
+use crate::error::ExchangeFailure;
 use crate::limits::Clock;
-use crate::target::{Target, TargetHost};
+use crate::target::{RequestTarget, TargetHost};
 use pinion_protocol::text::with_causes;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
@@ -19,9 +19,9 @@ use tokio_rustls::TlsConnector;
 pub(crate) const HTTP_1: &[u8] = b"http/1.1";
 
 /// A connection, with or without TLS.
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait ConnectionStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ConnectionStream for T {}
 
 /// The additional certificate authorities are not PEM.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,24 +54,26 @@ impl Tls {
     /// Performs the handshake with the server of `target` on a connection to it.
     pub(crate) async fn connect(
         &self,
-        target: &Target,
+        target: &RequestTarget,
         stream: TcpStream,
         clock: &Clock,
-    ) -> Result<Box<dyn Transport>, Failure> {
+    ) -> Result<Box<dyn ConnectionStream>, ExchangeFailure> {
         let config = clock.run(self.config()).await??;
         let name = match target.target_host() {
             TargetHost::Address(address) => ServerName::from(*address),
             TargetHost::Name(name) => ServerName::try_from(name.clone())
-                .map_err(|_| Failure::Failed(format!("`{name}` cannot be the name of a TLS server")))?,
+                .map_err(|_| ExchangeFailure::Failed(format!("`{name}` cannot be the name of a TLS server")))?,
         };
         match clock.run(TlsConnector::from(config).connect(name, stream)).await? {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(error) => Err(Failure::Failed(format!("no TLS connection to `{target}`: {}", with_causes(&error)))),
+            Err(error) => {
+                Err(ExchangeFailure::Failed(format!("no TLS connection to `{target}`: {}", with_causes(&error))))
+            }
         }
     }
 
-    async fn config(&self) -> Result<Arc<ClientConfig>, Failure> {
-        let failed = |error: String| Failure::Failed(format!("could not set up TLS: {error}"));
+    async fn config(&self) -> Result<Arc<ClientConfig>, ExchangeFailure> {
+        let failed = |error: String| ExchangeFailure::Failed(format!("could not set up TLS: {error}"));
         let config = self.config.get_or_try_init(|| async {
             let roots = self.roots.clone();
             let built = tokio::task::spawn_blocking(move || config(&roots)).await;

@@ -3,11 +3,11 @@
 //! A look [lists](crate::list) the whole workspace. Files that it found are checked again each time. As it sees every
 //! directory, it also finds those with repositories, and those that cannot be listed.
 
-use crate::identity::{FileId, Identity, identity, is_program, names, step};
+use crate::identity::{FileId, FileIdentity, identity, is_program, names, step};
 use crate::links::{self, with_several_names};
-use crate::list::{Listed, Listing, MAX_ENTRIES, PickEntry};
+use crate::list::{ExclusionListing, ListedDirectory, MAX_ENTRIES, PickEntry};
 use crate::mounts::Mounts;
-use crate::patterns::{Exclusions, Origin, Pattern};
+use crate::patterns::{Exclusions, Pattern, PatternOrigin};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -30,22 +30,22 @@ pub struct Finder {
     most: Option<usize>,
     /// Picks entries whose paths a look returns, too.
     pick: Option<PickEntry>,
-    state: Mutex<State>,
+    state: Mutex<ExclusionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    directories: HashMap<PathBuf, Arc<Listed>>,
+struct ExclusionState {
+    directories: HashMap<PathBuf, Arc<ListedDirectory>>,
     /// Directories of the first complete look that were not empty, if entries are picked.
     first: Option<Arc<HashSet<PathBuf>>>,
-    found: Option<Arc<Found>>,
+    found: Option<Arc<ExcludedPaths>>,
     /// Targets of excluded links. They stay excluded when a program removes the link.
-    targets: HashMap<PathBuf, (Identity, Place)>,
+    targets: HashMap<PathBuf, (FileIdentity, ExcludedPlace)>,
 }
 
 /// A file or directory that is excluded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ExcludedPlace {
     /// Its real path, or one of several.
     pub path: PathBuf,
     /// The reason.
@@ -58,10 +58,10 @@ pub struct Place {
 
 /// The result of a look.
 #[derive(Debug)]
-pub struct Found {
+pub struct ExcludedPaths {
     /// All paths of excluded files in the workspace, paths of links' targets, and paths through other mounts. Excluded
     /// directories stand for their content.
-    pub places: Vec<Place>,
+    pub places: Vec<ExcludedPlace>,
     /// Directories that may be repositories, or contain one as `.git`, in order.
     pub repositories: Vec<PathBuf>,
     /// Entries that the test of [`Finder::picking`] picks, in order.
@@ -71,13 +71,13 @@ pub struct Found {
     /// The reason why not all repositories were found, if nothing is excluded. Otherwise, the look fails.
     pub incomplete: Option<LookError>,
     first: Option<Arc<HashSet<PathBuf>>>,
-    identities: HashMap<Identity, Arc<Pattern>>,
+    identities: HashMap<FileIdentity, Arc<Pattern>>,
     begun: SystemTime,
     at: Instant,
     took: Duration,
 }
 
-impl Found {
+impl ExcludedPaths {
     /// Returns whether the finder's first look saw entries in a directory. Without picked entries, it saw nothing.
     pub fn was_there_first(&self, directory: &Path) -> bool {
         self.first.as_ref().is_some_and(|first| first.contains(directory))
@@ -132,7 +132,7 @@ impl Finder {
     /// # Errors
     /// The workspace has more than two million entries, takes more than 20 s, or a directory cannot be listed for another
     /// reason than its mode.
-    pub fn look(&self) -> Result<Arc<Found>, LookError> {
+    pub fn find_excluded(&self) -> Result<Arc<ExcludedPaths>, LookError> {
         let mut state = self.lock();
         self.look_with(&mut state)
     }
@@ -145,7 +145,7 @@ impl Finder {
             return None;
         }
         let mut state = self.lock();
-        let is_current = |found: &Arc<Found>| {
+        let is_current = |found: &Arc<ExcludedPaths>| {
             // A new name changes this time.
             let is_new = file.names > 1 && file.changed + step(file.changed) >= found.begun;
             // Looks at a large workspace do not take more than a tenth of the time.
@@ -162,22 +162,22 @@ impl Finder {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ExclusionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look_with(&self, state: &mut State) -> Result<Arc<Found>, LookError> {
+    fn look_with(&self, state: &mut ExclusionState) -> Result<Arc<ExcludedPaths>, LookError> {
         let (begun, at) = (SystemTime::now(), Instant::now());
         let before = std::mem::take(&mut state.directories);
-        let listing = Listing {
+        let listing = ExclusionListing {
             exclusions: &self.exclusions,
             pick: self.pick,
             before: &before,
             most: self.most.unwrap_or(MAX_ENTRIES),
             begun: at,
         };
-        let mut look = Look { exclusions: &self.exclusions, listing, now: HashMap::new() };
-        let mut found = Found {
+        let mut look = ExclusionSearch { exclusions: &self.exclusions, listing, now: HashMap::new() };
+        let mut found = ExcludedPaths {
             places: Vec::new(),
             repositories: Vec::new(),
             picked: Vec::new(),
@@ -199,7 +199,7 @@ impl Finder {
         state.directories = look.now;
         if self.pick.is_some() && state.first.is_none() && found.incomplete.is_none() {
             let workspace = self.exclusions.workspace();
-            let is_used = |(path, listed): &(&PathBuf, &Arc<Listed>)| listed.entries > 0 || *path == workspace;
+            let is_used = |(path, listed): &(&PathBuf, &Arc<ListedDirectory>)| listed.entries > 0 || *path == workspace;
             state.first =
                 Some(Arc::new(state.directories.iter().filter(is_used).map(|(path, _)| path.clone()).collect()));
         }
@@ -226,17 +226,17 @@ impl Finder {
 }
 
 /// One look.
-struct Look<'a> {
+struct ExclusionSearch<'a> {
     exclusions: &'a Exclusions,
-    listing: Listing<'a>,
-    now: HashMap<PathBuf, Arc<Listed>>,
+    listing: ExclusionListing<'a>,
+    now: HashMap<PathBuf, Arc<ListedDirectory>>,
 }
 
 /// Names that are sought: files with more names than were found.
-type Sought = HashMap<Identity, (u64, Arc<Pattern>, bool)>;
+type Sought = HashMap<FileIdentity, (u64, Arc<Pattern>, bool)>;
 
-impl Look<'_> {
-    fn all(&mut self, credentials: &[PathBuf], found: &mut Found) -> Result<(), LookError> {
+impl ExclusionSearch<'_> {
+    fn all(&mut self, credentials: &[PathBuf], found: &mut ExcludedPaths) -> Result<(), LookError> {
         let listed = self.listing.all()?;
         let repositories = listed.iter().filter(|(_, listed)| listed.may_be_repository);
         found.repositories = repositories.map(|(directory, _)| directory.clone()).collect();
@@ -247,7 +247,7 @@ impl Look<'_> {
         found.picked.sort();
         let closed = listed.iter().filter(|(_, listed)| listed.is_closed);
         found.closed = closed.map(|(directory, _)| directory.clone()).collect();
-        let names = |(directory, listed): &(PathBuf, Arc<Listed>)| {
+        let names = |(directory, listed): &(PathBuf, Arc<ListedDirectory>)| {
             let path = |(name, pattern): &(OsString, Arc<Pattern>)| (directory.join(name), pattern.clone());
             listed.matches.iter().map(path).collect::<Vec<_>>()
         };
@@ -259,7 +259,7 @@ impl Look<'_> {
             self.add(path, &pattern, found, &mut sought);
         }
         for path in credentials {
-            let pattern = Arc::new(Pattern::new(path.display().to_string(), Origin::Credentials));
+            let pattern = Arc::new(Pattern::new(path.display().to_string(), PatternOrigin::Credentials));
             self.seek(path, links::MAX_CREDENTIALS, &pattern, true, found, &mut sought);
         }
         sought.retain(|_, (names, ..)| *names > 0);
@@ -271,7 +271,7 @@ impl Look<'_> {
     }
 
     /// Adds a path that matches a pattern; for a link, the file that it leads to instead.
-    fn add(&self, path: PathBuf, pattern: &Arc<Pattern>, found: &mut Found, sought: &mut Sought) {
+    fn add(&self, path: PathBuf, pattern: &Arc<Pattern>, found: &mut ExcludedPaths, sought: &mut Sought) {
         let Ok(metadata) = fs::symlink_metadata(&path) else { return };
         let is_by_name = self.exclusions.is_by_name(&path);
         let is_target = metadata.is_symlink();
@@ -293,7 +293,7 @@ impl Look<'_> {
         } else {
             self.seek(&path, links::MAX_IN_DIRECTORY, pattern, is_by_name, found, sought);
         }
-        found.places.push(Place { path, pattern: pattern.clone(), is_by_name, is_target });
+        found.places.push(ExcludedPlace { path, pattern: pattern.clone(), is_by_name, is_target });
     }
 
     /// Seeks the other names of the files at a path or below it.
@@ -303,7 +303,7 @@ impl Look<'_> {
         most: usize,
         pattern: &Arc<Pattern>,
         is_by_name: bool,
-        found: &mut Found,
+        found: &mut ExcludedPaths,
         sought: &mut Sought,
     ) {
         for (identity, names) in with_several_names(path, most) {
@@ -324,7 +324,7 @@ impl Look<'_> {
     }
 
     /// Finds the other names of files in the workspace.
-    fn find_names(&self, mut sought: Sought, found: &mut Found) {
+    fn find_names(&self, mut sought: Sought, found: &mut ExcludedPaths) {
         let known: HashSet<PathBuf> = found.places.iter().map(|place| place.path.clone()).collect();
         for directory in self.now.keys() {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -345,13 +345,13 @@ impl Look<'_> {
                 if *names == 0 {
                     sought.remove(&identity);
                 }
-                found.places.push(Place { path, pattern, is_by_name, is_target: false });
+                found.places.push(ExcludedPlace { path, pattern, is_by_name, is_target: false });
             }
         }
     }
 
     /// Adds the paths of the same files through other mounts.
-    fn find_mounts(&self, found: &mut Found) {
+    fn find_mounts(&self, found: &mut ExcludedPaths) {
         if found.places.is_empty() {
             return;
         }
@@ -365,7 +365,7 @@ impl Look<'_> {
             }
             let own = same(&place.path);
             let others = others.into_iter().filter(|other| own.is_some() && same(other) == own);
-            more.extend(others.map(|path| Place { path, ..place.clone() }));
+            more.extend(others.map(|path| ExcludedPlace { path, ..place.clone() }));
         }
         found.places.extend(more);
     }

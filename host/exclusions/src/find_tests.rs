@@ -30,12 +30,12 @@ impl Tree {
 
     fn found(&self) -> Vec<String> {
         let root = self.at("");
-        let text = |place: &Place| place.path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
-        self.finder.look().unwrap().places.iter().map(text).collect()
+        let text = |place: &ExcludedPlace| place.path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+        self.finder.find_excluded().unwrap().places.iter().map(text).collect()
     }
 
     fn is_excluded(&self, path: &str) -> bool {
-        self.finder.of_file(&FileId::of(&fs::metadata(self.at(path)).unwrap()).unwrap()).is_some()
+        self.finder.of_file(&FileId::from_metadata(&fs::metadata(self.at(path)).unwrap()).unwrap()).is_some()
     }
 }
 
@@ -113,7 +113,7 @@ fn files_of_excluded_directories_are_excluded_under_other_names() {
     fs::hard_link(tree.at("w/.aws/deep/key"), tree.at("elsewhere")).unwrap();
     fs::hard_link(tree.at("w/b/plain"), tree.at("w/b/same")).unwrap();
     let excluded = ["w/b/note.txt", "elsewhere", "w/.aws/deep/key"];
-    let pattern = Pattern::new("/.aws/", Origin::BuiltIn);
+    let pattern = Pattern::new("/.aws/", PatternOrigin::BuiltIn);
     let finder = Finder::new(Exclusions::new(&tree.at("w"), [vec![pattern]]).unwrap());
     let tree = Tree { finder, ..tree };
     assert_eq!(tree.found(), ["w/.aws", "w/b/note.txt"]);
@@ -134,7 +134,7 @@ fn other_names_of_credentials_are_excluded() {
     assert_eq!(tree.found(), ["w/.env"]);
     fs::hard_link(tree.at("home/.ssh/id_ed25519"), tree.at("w/a/notes")).unwrap();
     assert_eq!(tree.found(), ["w/.env", "w/a/notes"]);
-    let file = FileId::of(&fs::metadata(tree.at("w/a/notes")).unwrap()).unwrap();
+    let file = FileId::from_metadata(&fs::metadata(tree.at("w/a/notes")).unwrap()).unwrap();
     let reason = tree.finder.of_file(&file).unwrap();
     assert!(reason.to_string().contains("another name of a file with credentials"), "{reason}");
     assert!(reason.remedy().contains("a copy"), "{}", reason.remedy());
@@ -155,7 +155,7 @@ fn repositories_are_found_in_every_form_and_at_any_depth() {
     ]);
     symlink(".git", tree.at("w/app/link")).unwrap();
     let found = |finder: &Finder| -> Vec<String> {
-        let found = finder.look().unwrap();
+        let found = finder.find_excluded().unwrap();
         found.repositories.iter().map(|path| path.strip_prefix(tree.at("w")).unwrap().display().to_string()).collect()
     };
     let expected =
@@ -164,8 +164,9 @@ fn repositories_are_found_in_every_form_and_at_any_depth() {
     assert_eq!(found(&finder), expected);
     fs::remove_file(tree.at("w/a/b/c/.git")).unwrap();
     assert_eq!(found(&finder).len(), expected.len() - 1);
-    assert!(finder.look().unwrap().places.is_empty() && finder.is_empty());
-    let error = Finder::of_repositories(&tree.at("w"), 5).look().unwrap().incomplete.clone().unwrap().to_string();
+    assert!(finder.find_excluded().unwrap().places.is_empty() && finder.is_empty());
+    let error =
+        Finder::of_repositories(&tree.at("w"), 5).find_excluded().unwrap().incomplete.clone().unwrap().to_string();
     assert!(error.contains("5 entries"), "{error}");
 }
 
@@ -179,7 +180,7 @@ fn directories_that_their_modes_close_are_named() {
     mode("w/closed", 0);
     mode("w/unsearched", 0o600);
     let is_root = fs::read_dir(tree.at("w/closed")).is_ok();
-    let found = Finder::of_repositories(&tree.at("w"), 1_000).look().unwrap();
+    let found = Finder::of_repositories(&tree.at("w"), 1_000).find_excluded().unwrap();
     let mut closed = found.closed.clone();
     closed.sort();
     mode("w/closed", 0o755);

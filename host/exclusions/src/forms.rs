@@ -32,12 +32,12 @@ pub(crate) fn any_form(name: &OsStr, test: impl Fn(&OsStr) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Exclusions, Origin, Pattern};
+    use crate::{Exclusions, Pattern, PatternOrigin};
     use std::path::Path;
 
     #[test]
     fn excluded_names_match_in_each_unicode_form() {
-        let pattern = |text: &str| Pattern::new(text, Origin::BuiltIn);
+        let pattern = |text: &str| Pattern::new(text, PatternOrigin::BuiltIn);
         let patterns =
             ["schl\u{fc}ssel.txt", "geheimnu\u{308}r/", "private/\u{c4}rger*", "!private/\u{e4}rger-ok"].map(pattern);
         let mut all: Vec<Pattern> = Pattern::built_in().collect();
@@ -47,8 +47,8 @@ mod tests {
             let path = Path::new("/w").join(path);
             let by_entry =
                 exclusions.may_match(path.file_name().unwrap()) && exclusions.of_entry(&path, false).is_some();
-            assert!(!by_entry || exclusions.of(&path, false).is_some(), "{}", path.display());
-            exclusions.of(&path, false).is_some()
+            assert!(!by_entry || exclusions.find_pattern(&path, false).is_some(), "{}", path.display());
+            exclusions.find_pattern(&path, false).is_some()
         };
         for path in [
             "schl\u{fc}ssel.txt",

@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::time::{Duration, SystemTime};
 
 /// Device and inode of a file.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type FileIdentity = (u64, u64);
 
 /// Identity of a regular file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct FileId {
 
 impl FileId {
     /// Returns the identity of a regular file; `None` where the system shows no such thing.
-    pub fn of(metadata: &Metadata) -> Option<Self> {
+    pub fn from_metadata(metadata: &Metadata) -> Option<Self> {
         let (device, inode) = identity(metadata).filter(|_| metadata.is_file())?;
         Some(Self { device, inode, names: names(metadata), changed: changed(metadata) })
     }
@@ -34,7 +34,7 @@ impl FileId {
 }
 
 #[cfg(unix)]
-pub(crate) fn identity(metadata: &Metadata) -> Option<Identity> {
+pub(crate) fn identity(metadata: &Metadata) -> Option<FileIdentity> {
     use std::os::unix::fs::MetadataExt as _;
     Some((metadata.dev(), metadata.ino()))
 }
@@ -65,7 +65,7 @@ pub(crate) fn changed(metadata: &Metadata) -> SystemTime {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn identity(_metadata: &Metadata) -> Option<Identity> {
+pub(crate) fn identity(_metadata: &Metadata) -> Option<FileIdentity> {
     None
 }
 

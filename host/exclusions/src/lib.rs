@@ -17,7 +17,7 @@ mod mounts;
 mod names;
 mod patterns;
 
-pub use find::{Finder, Found, LookError, Place};
+pub use find::{ExcludedPaths, ExcludedPlace, Finder, LookError};
 pub use identity::FileId;
 pub use list::PickEntry;
-pub use patterns::{Exclusions, InvalidPattern, Origin, Pattern};
+pub use patterns::{Exclusions, InvalidPattern, Pattern, PatternOrigin};

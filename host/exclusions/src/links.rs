@@ -1,6 +1,6 @@
 //! Files in excluded directories, and files with credentials, that have names elsewhere.
 
-use crate::identity::{Identity, identity, names};
+use crate::identity::{FileIdentity, identity, names};
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) const MAX_CREDENTIALS: usize = 256;
 
 /// The names of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct LinkNames {
     /// All of them.
     pub(crate) all: u64,
     /// Those that were seen.
@@ -21,13 +21,13 @@ pub(crate) struct Names {
 
 /// Returns the regular files at a path or below it that have several names. Looks at no more than `most` entries, those at the
 /// top first, and follows no link.
-pub(crate) fn with_several_names(path: &Path, most: usize) -> HashMap<Identity, Names> {
-    let mut found: HashMap<Identity, Names> = HashMap::new();
+pub(crate) fn with_several_names(path: &Path, most: usize) -> HashMap<FileIdentity, LinkNames> {
+    let mut found: HashMap<FileIdentity, LinkNames> = HashMap::new();
     let (mut left, mut entries) = (VecDeque::from([path.to_owned()]), 0);
     while let Some(path) = left.pop_front() {
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if let Some(identity) = identity(&metadata).filter(|_| metadata.is_file() && names(&metadata) > 1) {
-            found.entry(identity).or_insert(Names { all: names(&metadata), seen: 0 }).seen += 1;
+            found.entry(identity).or_insert(LinkNames { all: names(&metadata), seen: 0 }).seen += 1;
         }
         if metadata.is_dir() {
             let listed = fs::read_dir(&path).into_iter().flatten().flatten().take(most - entries);
@@ -59,8 +59,8 @@ mod tests {
             counts.sort_by_key(|names| names.all);
             counts
         };
-        assert_eq!(counts(100), [Names { all: 2, seen: 1 }, Names { all: 3, seen: 2 }]);
-        assert_eq!(counts(3), [Names { all: 3, seen: 1 }]);
+        assert_eq!(counts(100), [LinkNames { all: 2, seen: 1 }, LinkNames { all: 3, seen: 2 }]);
+        assert_eq!(counts(3), [LinkNames { all: 3, seen: 1 }]);
         assert_eq!(with_several_names(&at("out"), 0).len(), 1, "a file");
         assert!(with_several_names(&at("missing"), 9).is_empty());
     }

@@ -4,7 +4,7 @@
 //! again; no program can set that time.
 
 use crate::find::LookError;
-use crate::identity::{Identity, changed, identity, step};
+use crate::identity::{FileIdentity, changed, identity, step};
 use crate::patterns::{Exclusions, Pattern};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -26,8 +26,8 @@ const FEW: usize = 100;
 
 /// The interesting entries of a directory.
 #[derive(Debug)]
-pub(crate) struct Listed {
-    identity: Option<Identity>,
+pub(crate) struct ListedDirectory {
+    identity: Option<FileIdentity>,
     changed: SystemTime,
     /// The entries may have changed without a change of the time.
     is_fresh: bool,
@@ -46,11 +46,11 @@ pub(crate) struct Listed {
 pub type PickEntry = fn(&Path, &OsStr) -> bool;
 
 /// One listing.
-pub(crate) struct Listing<'a> {
+pub(crate) struct ExclusionListing<'a> {
     pub(crate) exclusions: &'a Exclusions,
     pub(crate) pick: Option<PickEntry>,
     /// The directories of the last one.
-    pub(crate) before: &'a HashMap<PathBuf, Arc<Listed>>,
+    pub(crate) before: &'a HashMap<PathBuf, Arc<ListedDirectory>>,
     /// Entries.
     pub(crate) most: usize,
     pub(crate) begun: Instant,
@@ -58,7 +58,7 @@ pub(crate) struct Listing<'a> {
 
 /// Directories that threads list together.
 #[derive(Default)]
-struct Work {
+struct ListingWork {
     left: Vec<PathBuf>,
     /// Threads that may add more.
     busy: usize,
@@ -66,20 +66,21 @@ struct Work {
     failure: Option<LookError>,
 }
 
-impl Listing<'_> {
+impl ExclusionListing<'_> {
     /// Lists all directories.
     ///
     /// # Errors
     /// There are too many entries, the time is over, or a directory cannot be listed.
-    pub(crate) fn all(&self) -> Result<Vec<(PathBuf, Arc<Listed>)>, LookError> {
-        let work = Mutex::new(Work { left: vec![self.exclusions.workspace().to_owned()], ..Work::default() });
+    pub(crate) fn all(&self) -> Result<Vec<(PathBuf, Arc<ListedDirectory>)>, LookError> {
+        let work =
+            Mutex::new(ListingWork { left: vec![self.exclusions.workspace().to_owned()], ..ListingWork::default() });
         let ready = Condvar::new();
-        let mut listed = self.some(&work, &ready, FEW);
+        let mut listed = self.list_directories(&work, &ready, FEW);
         let left = work.lock().unwrap_or_else(PoisonError::into_inner).left.len();
         if left > 0 {
             let threads = std::thread::available_parallelism().map_or(1, NonZero::get).clamp(1, THREADS);
             std::thread::scope(|scope| {
-                let run = || self.some(&work, &ready, usize::MAX);
+                let run = || self.list_directories(&work, &ready, usize::MAX);
                 // The work of a thread that the system refuses is done by the others.
                 let others = (1..threads).filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, run).ok());
                 let others: Vec<_> = others.collect();
@@ -103,7 +104,12 @@ impl Listing<'_> {
     }
 
     /// Lists directories until no more are left, or `most` were listed.
-    fn some(&self, work: &Mutex<Work>, ready: &Condvar, most: usize) -> Vec<(PathBuf, Arc<Listed>)> {
+    fn list_directories(
+        &self,
+        work: &Mutex<ListingWork>,
+        ready: &Condvar,
+        most: usize,
+    ) -> Vec<(PathBuf, Arc<ListedDirectory>)> {
         let lock = || work.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
         let mut state = lock();
@@ -144,8 +150,8 @@ impl Listing<'_> {
     }
 
     /// Returns the entries of a directory; `None` if there is no such directory.
-    fn list(&self, directory: &Path) -> Result<Option<Arc<Listed>>, LookError> {
-        let mut listed = Listed {
+    fn list(&self, directory: &Path) -> Result<Option<Arc<ListedDirectory>>, LookError> {
+        let mut listed = ListedDirectory {
             identity: None,
             changed: SystemTime::UNIX_EPOCH,
             is_fresh: true,

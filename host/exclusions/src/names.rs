@@ -8,17 +8,17 @@ use std::ffi::OsStr;
 /// Texts; a name contains at least one of them if a pattern matches it. Letter case of ASCII makes no difference, as
 /// for patterns.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameFilter {
     /// `None` if a pattern requires no text.
     texts: Option<AhoCorasick>,
 }
 
-impl Names {
+impl NameFilter {
     /// Collects the texts of all patterns that exclude. Texts of exceptions do not matter.
     ///
     /// # Errors
     /// There are too many.
-    pub(crate) fn of<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Result<Self, InvalidPattern> {
+    pub(crate) fn from_patterns<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Result<Self, InvalidPattern> {
         let mut texts = Vec::new();
         for pattern in patterns.filter(|pattern| !pattern.text().starts_with('!')) {
             match required(&folded(pattern.text())) {
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn every_name_that_a_pattern_matches_is_looked_at() {
-        use crate::{Exclusions, Origin};
+        use crate::{Exclusions, PatternOrigin};
         use std::path::Path;
         let texts = ["*.pem", "!a.pem", "Id_{rsa,dsa}", "a?c", "x/y*z", "k[ab]y", "{p,q}r", "*", "**/deep", r"\!odd"];
         let names = ["a.PEM", "b.pem", "ID_RSA", "abc", "y-z", "kay", "qr", "deep", "!odd", "other", "", "ſ.pem"];
         for text in texts {
-            let pattern = Pattern::new(text, Origin::BuiltIn);
+            let pattern = Pattern::new(text, PatternOrigin::BuiltIn);
             let exclusions = Exclusions::new(Path::new("/w"), [vec![pattern]]).unwrap();
             for name in names {
                 for path in [Path::new("/w").join(name), Path::new("/w/x").join(name)] {

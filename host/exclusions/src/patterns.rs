@@ -1,7 +1,7 @@
 //! Patterns, and the decision by name.
 
 use crate::forms::{any_form, folded, forms};
-use crate::names::Names;
+use crate::names::NameFilter;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
@@ -47,12 +47,12 @@ const MAX_BRACES: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    origin: Origin,
+    origin: PatternOrigin,
 }
 
 /// The place where a pattern comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum PatternOrigin {
     /// One that applies unless the config turns these off.
     BuiltIn,
     /// A config file, and the line in it if it is known.
@@ -88,7 +88,7 @@ pub struct Exclusions {
     workspace: PathBuf,
     layers: Vec<Layer>,
     /// `None` without patterns.
-    names: Option<Names>,
+    names: Option<NameFilter>,
 }
 
 /// Patterns; the last one that matches decides.
@@ -109,13 +109,13 @@ struct Compiled {
 
 impl Pattern {
     /// Creates a pattern in the syntax of `.gitignore`.
-    pub fn new(text: impl Into<String>, origin: Origin) -> Self {
+    pub fn new(text: impl Into<String>, origin: PatternOrigin) -> Self {
         Self { text: text.into(), origin }
     }
 
     /// Returns the patterns that apply unless the config turns them off.
     pub fn built_in() -> impl Iterator<Item = Self> {
-        BUILT_IN.iter().map(|text| Self::new(*text, Origin::BuiltIn))
+        BUILT_IN.iter().map(|text| Self::new(*text, PatternOrigin::BuiltIn))
     }
 
     /// Returns the text.
@@ -124,23 +124,23 @@ impl Pattern {
     }
 
     /// Returns the origin.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &PatternOrigin {
         &self.origin
     }
 
     /// Returns the remedy that only the user can apply, as a sentence for a hint.
     pub fn remedy(&self) -> String {
         match &self.origin {
-            Origin::BuiltIn => {
+            PatternOrigin::BuiltIn => {
                 "only the user can allow it: with an exception, `exclude = [\"!NAME\"]`, or without all built-in patterns, \
                  `exclude-defaults = false`, in the config"
                     .to_owned()
             }
-            Origin::Config { file, .. } => {
+            PatternOrigin::Config { file, .. } => {
                 format!("only the user can allow it, by changing `exclude` in `{}`", file.display())
             }
-            Origin::Rule { source, .. } => format!("only the user can allow it, by changing the rules in `{source}`"),
-            Origin::Credentials => "only the user can allow it, by replacing the hard link with a copy".to_owned(),
+            PatternOrigin::Rule { source, .. } => format!("only the user can allow it, by changing the rules in `{source}`"),
+            PatternOrigin::Credentials => "only the user can allow it, by replacing the hard link with a copy".to_owned(),
         }
     }
 }
@@ -149,15 +149,15 @@ impl fmt::Display for Pattern {
     /// Writes the reason of a refusal: `it is excluded by …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
-            Origin::BuiltIn => write!(f, "it is excluded by the built-in pattern `{}`", self.text),
-            Origin::Config { file, line: Some(line) } => {
+            PatternOrigin::BuiltIn => write!(f, "it is excluded by the built-in pattern `{}`", self.text),
+            PatternOrigin::Config { file, line: Some(line) } => {
                 write!(f, "it is excluded by `{}`, line {line} of `{}`", self.text, file.display())
             }
-            Origin::Config { file, line: None } => {
+            PatternOrigin::Config { file, line: None } => {
                 write!(f, "it is excluded by `{}` in `{}`", self.text, file.display())
             }
-            Origin::Rule { rule, source } => write!(f, "the rule `{rule}` in `{source}` denies it"),
-            Origin::Credentials => write!(f, "it is another name of a file with credentials in `{}`", self.text),
+            PatternOrigin::Rule { rule, source } => write!(f, "the rule `{rule}` in `{source}` denies it"),
+            PatternOrigin::Credentials => write!(f, "it is another name of a file with credentials in `{}`", self.text),
         }
     }
 }
@@ -172,7 +172,8 @@ impl Exclusions {
     pub fn new(workspace: &Path, layers: impl IntoIterator<Item = Vec<Pattern>>) -> Result<Self, InvalidPattern> {
         let layers = layers.into_iter().filter(|patterns| !patterns.is_empty()).map(Layer::new);
         let layers: Vec<Layer> = layers.collect::<Result<_, _>>()?;
-        let names = Names::of(layers.iter().flat_map(|layer| layer.patterns.iter().map(|pattern| &**pattern)))?;
+        let names =
+            NameFilter::from_patterns(layers.iter().flat_map(|layer| layer.patterns.iter().map(|pattern| &**pattern)))?;
         Ok(Self { workspace: workspace.to_owned(), layers, names: Some(names) })
     }
 
@@ -197,7 +198,7 @@ impl Exclusions {
     }
 
     /// Returns the pattern that excludes a location, or a directory around it.
-    pub fn of(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
+    pub fn find_pattern(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
         self.of_forms(self.relative(location), |path| self.of_path(path, is_directory))
     }
 
@@ -205,7 +206,9 @@ impl Exclusions {
         let may_match = |path: &&Path| path.file_name().is_none_or(|name| self.may_match(name));
         let mut parts: Vec<&Path> = path.ancestors().filter(may_match).collect();
         parts.reverse();
-        self.layers.iter().find_map(|layer| parts.iter().find_map(|part| layer.of(part, is_directory || *part != path)))
+        self.layers
+            .iter()
+            .find_map(|layer| parts.iter().find_map(|part| layer.match_pattern(part, is_directory || *part != path)))
     }
 
     /// Looks for the pattern of a path, and of its other forms.
@@ -215,7 +218,7 @@ impl Exclusions {
 
     /// Returns the pattern that excludes an entry of a directory which is not excluded itself.
     pub fn of_entry(&self, location: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
-        let of = |path: &Path| self.layers.iter().find_map(|layer| layer.of(path, is_directory));
+        let of = |path: &Path| self.layers.iter().find_map(|layer| layer.match_pattern(path, is_directory));
         self.of_forms(self.relative(location), of)
     }
 
@@ -248,7 +251,7 @@ impl Layer {
         }
         patterns.iter().try_for_each(Pattern::check)?;
         let patterns: Vec<_> = patterns.into_iter().map(Arc::new).collect();
-        let compiled = match patterns.iter().all(|pattern| pattern.origin == Origin::BuiltIn) {
+        let compiled = match patterns.iter().all(|pattern| pattern.origin == PatternOrigin::BuiltIn) {
             true => OnceLock::new(),
             false => OnceLock::from(Compiled::new(&patterns)?),
         };
@@ -260,7 +263,7 @@ impl Layer {
         self.compiled.get_or_init(|| Compiled::new(&self.patterns).expect("built-in patterns compile"))
     }
 
-    fn of(&self, path: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
+    fn match_pattern(&self, path: &Path, is_directory: bool) -> Option<&Arc<Pattern>> {
         if path.as_os_str().is_empty() {
             return None;
         }
@@ -300,7 +303,7 @@ impl Compiled {
 impl Pattern {
     fn check(&self) -> Result<(), InvalidPattern> {
         let glob = self.text.trim_start_matches('!').trim_matches('/');
-        let most = if matches!(self.origin, Origin::Rule { .. }) { MAX_RULE_BYTES } else { MAX_BYTES };
+        let most = if matches!(self.origin, PatternOrigin::Rule { .. }) { MAX_RULE_BYTES } else { MAX_BYTES };
         let reason = if self.text.len() > most {
             format!("longer than {most} bytes")
         } else if self.text.chars().any(char::is_control) {
@@ -321,15 +324,15 @@ impl Pattern {
 
     /// Stands for all patterns in an error.
     pub(crate) fn all() -> Self {
-        Self::new("", Origin::BuiltIn)
+        Self::new("", PatternOrigin::BuiltIn)
     }
 
     pub(crate) fn invalid(&self, reason: String) -> InvalidPattern {
         let at = match &self.origin {
-            Origin::BuiltIn | Origin::Credentials => String::new(),
-            Origin::Config { file, line: Some(line) } => format!(" at line {line} of `{}`", file.display()),
-            Origin::Config { file, line: None } => format!(" of `{}`", file.display()),
-            Origin::Rule { rule, source } => format!(" for the rule `{rule}` of `{source}`"),
+            PatternOrigin::BuiltIn | PatternOrigin::Credentials => String::new(),
+            PatternOrigin::Config { file, line: Some(line) } => format!(" at line {line} of `{}`", file.display()),
+            PatternOrigin::Config { file, line: None } => format!(" of `{}`", file.display()),
+            PatternOrigin::Rule { rule, source } => format!(" for the rule `{rule}` of `{source}`"),
         };
         let text = self.text.chars().take(MAX_BYTES).collect();
         InvalidPattern { text, at, reason }
@@ -348,7 +351,7 @@ mod tests {
     use super::*;
 
     fn config(patterns: &[&str]) -> Vec<Pattern> {
-        let origin = |line| Origin::Config { file: PathBuf::from("/c.toml"), line: Some(line) };
+        let origin = |line| PatternOrigin::Config { file: PathBuf::from("/c.toml"), line: Some(line) };
         patterns.iter().enumerate().map(|(at, text)| Pattern::new(*text, origin(at + 1))).collect()
     }
 
@@ -378,7 +381,7 @@ mod tests {
             "/elsewhere/.env",
             "/w/private.key",
         ] {
-            assert!(exclusions.of(Path::new(path), false).is_some(), "{path}");
+            assert!(exclusions.find_pattern(Path::new(path), false).is_some(), "{path}");
         }
         for path in [
             "/w/.env.example",
@@ -394,23 +397,23 @@ mod tests {
             "/w/key.rs",
             "/w",
         ] {
-            assert!(exclusions.of(Path::new(path), false).is_none(), "{path}");
+            assert!(exclusions.find_pattern(Path::new(path), false).is_none(), "{path}");
         }
-        assert!(exclusions.of(Path::new("/w/.env"), true).is_none(), "a virtual environment");
+        assert!(exclusions.find_pattern(Path::new("/w/.env"), true).is_none(), "a virtual environment");
     }
 
     #[test]
     fn built_in_patterns_are_compiled_when_a_name_may_match() {
         let exclusions = built_in();
         let is_compiled = || exclusions.layers[0].compiled.get().is_some();
-        assert!(exclusions.of(Path::new("/w/src/main.rs"), false).is_none() && !is_compiled());
-        assert!(exclusions.of(Path::new("/w/.env.d/main.rs"), false).is_some() && is_compiled());
+        assert!(exclusions.find_pattern(Path::new("/w/src/main.rs"), false).is_none() && !is_compiled());
+        assert!(exclusions.find_pattern(Path::new("/w/.env.d/main.rs"), false).is_some() && is_compiled());
     }
 
     #[test]
     fn slash_counts_from_the_workspace_and_no_slash_matches_at_any_depth() {
         let exclusions = exclusions(&[&["config/secret.yml", "private/", "token"]]);
-        let is_excluded = |path: &str, is_directory| exclusions.of(Path::new(path), is_directory).is_some();
+        let is_excluded = |path: &str, is_directory| exclusions.find_pattern(Path::new(path), is_directory).is_some();
         assert!(is_excluded("/w/config/secret.yml", false) && !is_excluded("/w/a/config/secret.yml", false));
         assert!(is_excluded("/w/a/private/x/y", false) && is_excluded("/w/private", true));
         assert!(!is_excluded("/w/private", false) && is_excluded("/w/a/Token", false));
@@ -419,20 +422,20 @@ mod tests {
     #[test]
     fn exception_holds_in_its_own_layer_and_not_in_an_excluded_directory() {
         let one = exclusions(&[&["*.env", "!ok.env", "deep/", "!keep"]]);
-        assert!(one.of(Path::new("/w/ok.env"), false).is_none());
-        assert!(one.of(Path::new("/w/deep/keep"), false).is_some());
+        assert!(one.find_pattern(Path::new("/w/ok.env"), false).is_none());
+        assert!(one.find_pattern(Path::new("/w/deep/keep"), false).is_some());
         let two = exclusions(&[&["*.env", "!ok.env"], &["ok.env"]]);
-        assert_eq!(two.of(Path::new("/w/ok.env"), false).unwrap().text(), "ok.env");
+        assert_eq!(two.find_pattern(Path::new("/w/ok.env"), false).unwrap().text(), "ok.env");
     }
 
     #[test]
     fn reason_names_the_pattern_and_its_line() {
         let exclusions = exclusions(&[&["a", "b"]]);
-        let reason = exclusions.of(Path::new("/w/b"), false).unwrap();
+        let reason = exclusions.find_pattern(Path::new("/w/b"), false).unwrap();
         assert_eq!(reason.to_string(), "it is excluded by `b`, line 2 of `/c.toml`");
         assert!(reason.remedy().contains("/c.toml"));
         let built_in = built_in();
-        let reason = built_in.of(Path::new("/w/.env"), false).unwrap();
+        let reason = built_in.find_pattern(Path::new("/w/.env"), false).unwrap();
         assert!(reason.to_string().ends_with("built-in pattern `.env`") && reason.remedy().contains("!NAME"));
     }
 

@@ -3,7 +3,7 @@
 //! A shell could compute any name. Known variables and substitutions are replaced, quotes and backslashes are read as
 //! the shell reads them. After an unknown part, the rest of a path counts as a path in the working tree.
 
-use crate::look::{Exhausted, Look};
+use crate::look::{Exhausted, LookBudget};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub const UNKNOWN: u8 = 0;
 
 /// The surroundings of a command.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct CommandContext<'a> {
     /// The directory where it starts.
     pub tree: &'a Path,
     /// The repository.
@@ -66,11 +66,11 @@ enum Missing {
 /// The budget is exhausted.
 pub fn files_of_command(
     command: &[u8],
-    place: Place<'_>,
+    place: CommandContext<'_>,
     is_certain: bool,
-    look: &mut Look,
+    look: &mut LookBudget,
 ) -> Result<Vec<PathBuf>, Exhausted> {
-    let mut reader = Reader::new(place, if is_certain { Missing::All } else { Missing::None }, look);
+    let mut reader = CommandReader::new(place, if is_certain { Missing::All } else { Missing::None }, look);
     reader.command(command, 0)?;
     Ok(reader.found)
 }
@@ -82,14 +82,14 @@ pub fn files_of_command(
 pub fn files_of_arguments<'a>(
     program: &'a [u8],
     arguments: impl Iterator<Item = &'a [u8]>,
-    place: Place<'_>,
-    look: &mut Look,
+    place: CommandContext<'_>,
+    look: &mut LookBudget,
 ) -> Result<Vec<PathBuf>, Exhausted> {
-    let mut reader = Reader::new(place, Missing::All, look);
-    reader.words(&[program.to_vec()], 0)?;
+    let mut reader = CommandReader::new(place, Missing::All, look);
+    reader.read_words(&[program.to_vec()], 0)?;
     // Of the others, many name data.
     reader.missing = Missing::Scripts;
-    reader.words(&arguments.map(<[u8]>::to_vec).collect::<Vec<_>>(), 0)?;
+    reader.read_words(&arguments.map(<[u8]>::to_vec).collect::<Vec<_>>(), 0)?;
     Ok(reader.found)
 }
 
@@ -101,10 +101,10 @@ pub fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::new(std::str::from_utf8(bytes).unwrap_or_default()))
 }
 
-struct Reader<'a> {
-    place: Place<'a>,
+struct CommandReader<'a> {
+    place: CommandContext<'a>,
     missing: Missing,
-    look: &'a mut Look,
+    look: &'a mut LookBudget,
     /// An interpreter was named before.
     is_interpreted: bool,
     is_python: bool,
@@ -113,8 +113,8 @@ struct Reader<'a> {
     found: Vec<PathBuf>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(place: Place<'a>, missing: Missing, look: &'a mut Look) -> Self {
+impl<'a> CommandReader<'a> {
+    fn new(place: CommandContext<'a>, missing: Missing, look: &'a mut LookBudget) -> Self {
         let directories = vec![place.tree.to_owned()];
         Self { place, missing, look, is_interpreted: false, is_python: false, directories, found: Vec::new() }
     }
@@ -122,14 +122,14 @@ impl<'a> Reader<'a> {
     fn command(&mut self, command: &[u8], depth: usize) -> Result<(), Exhausted> {
         let mut inner = Vec::new();
         let words = split(command, self.place, &mut inner);
-        self.words(&words, depth)?;
+        self.read_words(&words, depth)?;
         if depth < MAX_DEPTH {
             inner.iter().try_for_each(|command| self.command(command, depth + 1))?;
         }
         Ok(())
     }
 
-    fn words(&mut self, words: &[Vec<u8>], depth: usize) -> Result<(), Exhausted> {
+    fn read_words(&mut self, words: &[Vec<u8>], depth: usize) -> Result<(), Exhausted> {
         let mut last: &[u8] = b"";
         for word in words {
             self.look.spend(1)?;
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Splits a command into words, without quotes. Commands of substitutions are added to `inner`.
-fn split(command: &[u8], place: Place<'_>, inner: &mut Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+fn split(command: &[u8], place: CommandContext<'_>, inner: &mut Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let (mut words, mut word, mut is_word, mut is_quoted) = (Vec::new(), Vec::new(), false, false);
     let mut left = command;
     while let Some((&byte, rest)) = left.split_first() {
@@ -243,7 +243,13 @@ fn split(command: &[u8], place: Place<'_>, inner: &mut Vec<Vec<u8>>) -> Vec<Vec<
 }
 
 /// Adds the expansion of a `$` or a backquote to a word, and returns the rest of the text.
-fn expand<'a>(sign: u8, text: &'a [u8], place: Place<'_>, word: &mut Vec<u8>, inner: &mut Vec<Vec<u8>>) -> &'a [u8] {
+fn expand<'a>(
+    sign: u8,
+    text: &'a [u8],
+    place: CommandContext<'_>,
+    word: &mut Vec<u8>,
+    inner: &mut Vec<Vec<u8>>,
+) -> &'a [u8] {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let (what, rest) = match (sign, text.first()) {
         (b'`', _) => {
@@ -308,8 +314,8 @@ mod tests {
             std::fs::write(tree.join(file), "").unwrap();
         }
         let (git, home) = (tree.join(".git"), tree.join("home"));
-        let place = Place { tree, git: &git, home: Some(&home) };
-        let found = files_of_command(command.as_bytes(), place, true, &mut Look::new(1000)).unwrap();
+        let place = CommandContext { tree, git: &git, home: Some(&home) };
+        let found = files_of_command(command.as_bytes(), place, true, &mut LookBudget::new(1000)).unwrap();
         let mut found: Vec<String> =
             found.iter().filter_map(|path| Some(path.strip_prefix(tree).ok()?.to_str()?.to_owned())).collect();
         found.sort();
@@ -353,10 +359,10 @@ mod tests {
         let tree = directory.path();
         std::fs::create_dir(tree.join("data")).unwrap();
         std::fs::write(tree.join("settings"), "").unwrap();
-        let place = Place { tree, git: tree, home: None };
+        let place = CommandContext { tree, git: tree, home: None };
         let found = |program: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(|word| word.as_bytes());
-            let found = files_of_arguments(program.as_bytes(), arguments, place, &mut Look::new(100)).unwrap();
+            let found = files_of_arguments(program.as_bytes(), arguments, place, &mut LookBudget::new(100)).unwrap();
             found.iter().map(|path| path.strip_prefix(tree).unwrap().display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(

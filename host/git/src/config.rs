@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// A setting of a config.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The section in small letters.
     pub section: String,
     /// The subsection, as in `[remote "origin"]`.
@@ -15,7 +15,7 @@ pub struct Entry {
     pub value: Option<Vec<u8>>,
 }
 
-impl Entry {
+impl ConfigEntry {
     /// Returns whether this is a setting, in any subsection.
     pub fn is(&self, section: &str, name: &str) -> bool {
         self.section == section && self.name == name
@@ -28,7 +28,7 @@ impl Entry {
 }
 
 /// Reads all settings of a config. Lines that git fails on may be read in any way.
-pub fn parse(text: &[u8]) -> Vec<Entry> {
+pub fn parse(text: &[u8]) -> Vec<ConfigEntry> {
     let mut left = Bytes::new(text);
     let (mut found, mut section, mut subsection) = (Vec::new(), String::new(), None);
     while let Some(byte) = left.next() {
@@ -43,7 +43,7 @@ pub fn parse(text: &[u8]) -> Vec<Entry> {
                 }
                 let value = left.next_if(|next| next == b'=').map(|_| value(&mut left));
                 let name = small(name.trim_ascii());
-                found.push(Entry { section: section.clone(), subsection: subsection.clone(), name, value });
+                found.push(ConfigEntry { section: section.clone(), subsection: subsection.clone(), name, value });
             }
         }
     }
@@ -52,7 +52,7 @@ pub fn parse(text: &[u8]) -> Vec<Entry> {
 
 /// Reads a config that has only lines with one meaning: headers, and plain values without escapes, each on a separate
 /// line. Returns `None` for any other.
-pub fn plain(text: &[u8]) -> Option<Vec<Entry>> {
+pub fn plain(text: &[u8]) -> Option<Vec<ConfigEntry>> {
     let (mut found, mut section) = (Vec::new(), None);
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
@@ -69,7 +69,7 @@ pub fn plain(text: &[u8]) -> Option<Vec<Entry>> {
                     return None;
                 }
                 let (section, subsection) = section.clone()?;
-                found.push(Entry { section, subsection, name: small(name), value: Some(plain_value(value)?) });
+                found.push(ConfigEntry { section, subsection, name: small(name), value: Some(plain_value(value)?) });
             }
         }
     }
@@ -77,7 +77,7 @@ pub fn plain(text: &[u8]) -> Option<Vec<Entry>> {
 }
 
 /// Writes settings so that they have one meaning. Leaves out those that git itself would not write.
-pub fn render<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<u8> {
+pub fn render<'a>(entries: impl Iterator<Item = &'a ConfigEntry>) -> Vec<u8> {
     let (mut text, mut last) = (Vec::new(), None);
     for entry in entries {
         let Some(header) =
@@ -107,7 +107,7 @@ pub fn render<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<u8> {
     text
 }
 
-fn rendered_header(entry: &Entry) -> Option<Vec<u8>> {
+fn rendered_header(entry: &ConfigEntry) -> Option<Vec<u8>> {
     if entry.section.is_empty() || !entry.section.bytes().all(|byte| is_name(&byte)) {
         return None;
     }
@@ -253,8 +253,8 @@ impl<'a> Bytes<'a> {
 mod tests {
     use super::*;
 
-    fn entry(section: &str, subsection: Option<&str>, name: &str, value: Option<&str>) -> Entry {
-        Entry {
+    fn entry(section: &str, subsection: Option<&str>, name: &str, value: Option<&str>) -> ConfigEntry {
+        ConfigEntry {
             section: section.to_owned(),
             subsection: subsection.map(|text| text.as_bytes().to_vec()),
             name: name.to_owned(),

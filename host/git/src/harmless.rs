@@ -1,6 +1,6 @@
 //! Settings that run nothing. Those that run programs are not listed, because each version of git has more of them.
 
-use crate::config::Entry;
+use crate::config::ConfigEntry;
 
 /// Settings that make git run no program and change nothing outside the repository: sections, with the names in them;
 /// no names stand for all. Others may write these to a config.
@@ -163,7 +163,7 @@ const SWITCHES: [(&str, &str); 2] = [("commit", "gpgsign"), ("tag", "gpgsign")];
 const UPDATES: [&[u8]; 4] = [b"checkout", b"merge", b"none", b"rebase"];
 
 /// Returns whether a setting makes git run nothing, and changes nothing outside of its repository.
-pub fn is_harmless(entry: &Entry) -> bool {
+pub fn is_harmless(entry: &ConfigEntry) -> bool {
     let is = |list: &[(&str, &str)]| list.iter().any(|(section, name)| entry.is(section, name));
     let value = entry.text();
     is_in(HARMLESS, entry)
@@ -173,7 +173,7 @@ pub fn is_harmless(entry: &Entry) -> bool {
 }
 
 /// Returns whether a setting holds no command, for any value.
-pub fn holds_no_command(entry: &Entry) -> bool {
+pub fn holds_no_command(entry: &ConfigEntry) -> bool {
     (is_in(HARMLESS, entry) || is_in(DATA, entry)) && !entry.is("submodule", "update")
 }
 
@@ -182,7 +182,7 @@ pub fn is_address(value: &[u8]) -> bool {
     !value.windows(2).any(|pair| pair == b"::") && !value.starts_with(b"-")
 }
 
-fn is_in(list: &[(&str, &[&str])], entry: &Entry) -> bool {
+fn is_in(list: &[(&str, &[&str])], entry: &ConfigEntry) -> bool {
     list.iter()
         .any(|(section, names)| entry.section == *section && (names.is_empty() || names.contains(&entry.name.as_str())))
 }

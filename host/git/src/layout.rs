@@ -23,7 +23,7 @@ pub enum Repository {
 impl Repository {
     /// Finds the repository of a workspace. A `.git` file that points to a directory which does not point back, as in a
     /// forged worktree, does not count as a repository.
-    pub fn of(workspace: &Path) -> Self {
+    pub fn for_workspace(workspace: &Path) -> Self {
         Self::elsewhere(workspace).map_or(Self::Inside, Self::Elsewhere)
     }
 
@@ -41,7 +41,7 @@ impl Repository {
 
 /// A directory where git finds a repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tree {
+pub struct RepositoryLayout {
     /// The directory.
     pub path: PathBuf,
     /// The repository, without links; `None` if `.git` leads to no repository.
@@ -50,7 +50,7 @@ pub struct Tree {
     pub pointer: Option<PathBuf>,
 }
 
-impl Tree {
+impl RepositoryLayout {
     /// Returns the repository that git finds in a directory itself, if there is one.
     pub fn at(directory: &Path) -> Option<Self> {
         let dot = directory.join(".git");
@@ -131,7 +131,7 @@ pub fn is_repository(directory: &Path) -> bool {
 pub fn nearby(root: &Path) -> Vec<PathBuf> {
     let (mut found, mut left) = (Vec::new(), MAX_NEARBY);
     for directory in std::iter::once(root.to_owned()).chain(directories(root)) {
-        if let Some(tree) = Tree::at(&directory) {
+        if let Some(tree) = RepositoryLayout::at(&directory) {
             tree.git.iter().for_each(|git| inner(git, &mut found, &mut left));
             found.push(directory);
         }

@@ -33,12 +33,12 @@ fn worktree(root: &Path) -> (PathBuf, PathBuf) {
 fn repository_of_a_worktree_is_found() {
     let (_directory, root) = directory();
     let (common, tree) = worktree(&root);
-    assert_eq!(Repository::of(&tree), Repository::Elsewhere(common.clone()));
-    assert_eq!(Repository::of(&root.join("main")), Repository::Inside);
+    assert_eq!(Repository::for_workspace(&tree), Repository::Elsewhere(common.clone()));
+    assert_eq!(Repository::for_workspace(&root.join("main")), Repository::Inside);
     // As git writes it since 2.48.
     write(&common.join("worktrees/tree/gitdir"), "../../../../tree/.git\n");
     write(&tree.join(".git"), "gitdir: ../main/.git/worktrees/tree\n");
-    assert_eq!(Repository::of(&tree), Repository::Elsewhere(common));
+    assert_eq!(Repository::for_workspace(&tree), Repository::Elsewhere(common));
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn forged_pointers_to_other_directories_count_as_none() {
     let (common, tree) = worktree(&root);
     let forged = root.join("forged");
     write(&forged.join(".git"), &fs::read_to_string(tree.join(".git")).unwrap());
-    assert_eq!(Repository::of(&forged), Repository::Inside);
+    assert_eq!(Repository::for_workspace(&forged), Repository::Inside);
     write(&forged.join(".git"), &format!("gitdir: {}\n", common.display()));
-    assert_eq!(Repository::of(&forged), Repository::Inside);
+    assert_eq!(Repository::for_workspace(&forged), Repository::Inside);
 }
 
 #[test]
@@ -66,8 +66,11 @@ fn trees_lead_to_their_repositories() {
     let (_directory, root) = directory();
     let (common, tree) = worktree(&root);
     let admin = common.join("worktrees/tree");
-    let at = |path: &Path| Tree::at(path).unwrap();
-    assert_eq!(at(&tree), Tree { path: tree.clone(), git: Some(admin.clone()), pointer: Some(tree.join(".git")) });
+    let at = |path: &Path| RepositoryLayout::at(path).unwrap();
+    assert_eq!(
+        at(&tree),
+        RepositoryLayout { path: tree.clone(), git: Some(admin.clone()), pointer: Some(tree.join(".git")) }
+    );
     assert_eq!(at(&root.join("main")).git, Some(common.clone()));
     assert_eq!(at(&admin).files(), tree);
     fs::create_dir(root.join("linked")).unwrap();
@@ -78,7 +81,7 @@ fn trees_lead_to_their_repositories() {
     // Git takes all of the text for the name.
     write(&root.join("lost/.git"), "gitdir: ../main/.git\nx\n");
     assert_eq!(at(&root.join("lost")).git, None);
-    assert_eq!(Tree::at(&root), None);
+    assert_eq!(RepositoryLayout::at(&root), None);
     let submodule = common.join("modules/a");
     write(&submodule.join("config"), "[core]\n\tworktree = ../../../sub\n");
     assert_eq!(at(&submodule).files(), submodule.join("../../../sub"));

@@ -14,8 +14,8 @@ mod refs;
 mod reftable;
 mod settings;
 
-pub use command::{Place, UNKNOWN, as_path, files_of_arguments, files_of_command};
-pub use layout::{Repository, Tree, is_repository, is_worktree, nearby};
-pub use look::{Exhausted, Look, MAX_FILE_BYTES, read, read_at_most};
+pub use command::{CommandContext, UNKNOWN, as_path, files_of_arguments, files_of_command};
+pub use layout::{Repository, RepositoryLayout, is_repository, is_worktree, nearby};
+pub use look::{Exhausted, LookBudget, MAX_FILE_BYTES, read, read_at_most};
 pub use refs::{MAX_REFS, Refs, command_to_restore, refs};
-pub use settings::{GitUser, Named, Settings};
+pub use settings::{GitSettings, GitUser, Named};

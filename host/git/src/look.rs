@@ -17,7 +17,7 @@ const MAX_LINKS: usize = 40;
 ///
 /// A repository can name any number of files, behind any number of links, and each program starts after all were looked at.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct LookBudget {
     left: usize,
     /// Directories that are no links.
     plain: HashSet<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Look {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
-impl Look {
+impl LookBudget {
     /// Begins with a number of looks.
     pub fn new(looks: usize) -> Self {
         Self { left: looks, plain: HashSet::new() }

@@ -29,11 +29,11 @@ pub(crate) fn read(directory: &Path) -> Option<Refs> {
 
 /// Applies a table.
 fn table(bytes: &[u8], refs: &mut Refs) -> Option<()> {
-    let mut header = Reader(bytes);
-    let (magic, version, block_size) = (header.take(4)?, header.byte()?, header.number(3)?);
-    header.take(16)?;
+    let mut header = ByteReader(bytes);
+    let (magic, version, block_size) = (header.take_bytes(4)?, header.byte()?, header.number(3)?);
+    header.take_bytes(16)?;
     let hash = match version {
-        2 if header.take(4)? == b"s256" => 32,
+        2 if header.take_bytes(4)? == b"s256" => 32,
         1 | 2 => 20,
         _ => return None,
     };
@@ -44,14 +44,14 @@ fn table(bytes: &[u8], refs: &mut Refs) -> Option<()> {
     let mut start = 0;
     loop {
         // The first block counts from the beginning of the file.
-        let mut block = Reader(bytes.get(start + if start == 0 { header_size } else { 0 }..)?);
+        let mut block = ByteReader(bytes.get(start + if start == 0 { header_size } else { 0 }..)?);
         if block.byte() != Some(b'r') {
             return Some(());
         }
         let end = start.checked_add(block.number(3)?)?;
-        let restarts = Reader(bytes.get(end.checked_sub(2)?..end)?).number(2)?;
+        let restarts = ByteReader(bytes.get(end.checked_sub(2)?..end)?).number(2)?;
         let size = end.checked_sub(2 + 3 * restarts)?.checked_sub(bytes.len() - block.0.len())?;
-        records(Reader(block.0.get(..size)?), hash, refs)?;
+        records(ByteReader(block.0.get(..size)?), hash, refs)?;
         // Blocks are filled up with zeros to the size of a block, except for the last one.
         let full = start.saturating_add(block_size).min(bytes.len());
         let padding = bytes.get(end..full).unwrap_or_default().iter().take_while(|byte| **byte == 0).count();
@@ -59,22 +59,22 @@ fn table(bytes: &[u8], refs: &mut Refs) -> Option<()> {
     }
 }
 
-fn records(mut block: Reader<'_>, hash: usize, refs: &mut Refs) -> Option<()> {
+fn records(mut block: ByteReader<'_>, hash: usize, refs: &mut Refs) -> Option<()> {
     let mut name: Vec<u8> = Vec::new();
     while !block.0.is_empty() {
         let prefix = block.varint()?;
         let (suffix, kind) = block.varint().map(|both| (both >> 3, both & 7))?;
         name.truncate(prefix);
-        name.extend_from_slice(block.take(suffix)?);
+        name.extend_from_slice(block.take_bytes(suffix)?);
         block.varint()?;
         let target = match kind {
             0 => None,
-            1 => Some(hex(block.take(hash)?)),
+            1 => Some(hex(block.take_bytes(hash)?)),
             // An annotated tag, and its target.
-            2 => Some(hex(block.take(2 * hash)?.get(..hash)?)),
+            2 => Some(hex(block.take_bytes(2 * hash)?.get(..hash)?)),
             3 => {
                 let size = block.varint()?;
-                Some(format!("ref: {}", std::str::from_utf8(block.take(size)?).ok()?))
+                Some(format!("ref: {}", std::str::from_utf8(block.take_bytes(size)?).ok()?))
             }
             _ => return None,
         };
@@ -98,22 +98,22 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The bytes that are left.
-struct Reader<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+impl<'a> ByteReader<'a> {
+    fn take_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
     fn byte(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
+        self.take_bytes(1)?.first().copied()
     }
 
     /// Reads a number of some bytes, the most significant first.
     fn number(&mut self, bytes: usize) -> Option<usize> {
-        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+        Some(self.take_bytes(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
     /// Reads a number of seven bits per byte; no number has two forms.

@@ -1,10 +1,10 @@
 //! The settings of a repository and of its user, and the files that they name.
 
-use crate::command::{Place, files_of_command};
-use crate::config::{Entry, parse};
+use crate::command::{CommandContext, files_of_command};
+use crate::config::{ConfigEntry, parse};
 use crate::harmless::holds_no_command;
 use crate::layout::common;
-use crate::look::{Exhausted, Look};
+use crate::look::{Exhausted, LookBudget};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,8 +54,8 @@ pub struct GitUser {
 
 /// The settings of one or more configs, with those that they include. Conditions of includes are not looked at.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    entries: Vec<Entry>,
+pub struct GitSettings {
+    entries: Vec<ConfigEntry>,
     /// Files that are included, whether they exist or not.
     included: BTreeSet<PathBuf>,
 }
@@ -69,12 +69,12 @@ pub enum Named {
     Other(PathBuf),
 }
 
-impl Settings {
+impl GitSettings {
     /// Reads the settings that hold for all repositories of a user.
     ///
     /// # Errors
     /// The budget is exhausted.
-    pub fn of_user(user: &GitUser, look: &mut Look) -> Result<Self, Exhausted> {
+    pub fn of_user(user: &GitUser, look: &mut LookBudget) -> Result<Self, Exhausted> {
         let mut settings = Self::default();
         let included = settings.add(parse(&user.environment), None, user, look)?;
         settings.read(user.configs.iter().cloned().chain(included).collect(), user, look)?;
@@ -85,7 +85,7 @@ impl Settings {
     ///
     /// # Errors
     /// The budget is exhausted.
-    pub fn of_repository(git: &Path, user: &GitUser, look: &mut Look) -> Result<Self, Exhausted> {
+    pub fn of_repository(git: &Path, user: &GitUser, look: &mut LookBudget) -> Result<Self, Exhausted> {
         let shared = common(git).unwrap_or_else(|| git.to_owned());
         let configs = ["config", "config.worktree"].iter().flat_map(|name| [shared.join(name), git.join(name)]);
         let configs: BTreeSet<PathBuf> = configs.collect();
@@ -94,7 +94,7 @@ impl Settings {
         Ok(settings)
     }
 
-    fn read(&mut self, mut left: Vec<PathBuf>, user: &GitUser, look: &mut Look) -> Result<(), Exhausted> {
+    fn read(&mut self, mut left: Vec<PathBuf>, user: &GitUser, look: &mut LookBudget) -> Result<(), Exhausted> {
         while let Some(config) = left.pop() {
             match look.read(&config)? {
                 Some(text) => left.extend(self.add(parse(&text), config.parent(), user, look)?),
@@ -109,14 +109,14 @@ impl Settings {
     /// Adds settings, and returns the configs that they include for the first time.
     fn add(
         &mut self,
-        entries: Vec<Entry>,
+        entries: Vec<ConfigEntry>,
         directory: Option<&Path>,
         user: &GitUser,
-        look: &mut Look,
+        look: &mut LookBudget,
     ) -> Result<Vec<PathBuf>, Exhausted> {
         let mut included = Vec::new();
         // An empty value names nothing, and a value that is so long is not a path.
-        let is_usable = |entry: &Entry| (1..=MAX_VALUE).contains(&entry.text().len());
+        let is_usable = |entry: &ConfigEntry| (1..=MAX_VALUE).contains(&entry.text().len());
         for entry in entries.into_iter().filter(is_usable) {
             if entry.is("include", "path") || entry.is("includeif", "path") {
                 look.spend(1)?;
@@ -142,7 +142,7 @@ impl Settings {
         git: &Path,
         tree: &Path,
         user: &GitUser,
-        look: &mut Look,
+        look: &mut LookBudget,
     ) -> Result<BTreeSet<Named>, Exhausted> {
         let mut named = BTreeSet::new();
         for file in &self.included {
@@ -150,7 +150,7 @@ impl Settings {
         }
         let shared = common(git).unwrap_or_else(|| git.to_owned());
         let mut hooks = BTreeSet::from([shared.join("hooks")]);
-        let place = Place { tree, git, home: user.home.as_deref() };
+        let place = CommandContext { tree, git, home: user.home.as_deref() };
         for entry in &self.entries {
             // Git starts programs, and looks for hooks, in the working tree.
             if entry.is("core", "hookspath") {
@@ -183,7 +183,7 @@ impl Settings {
 }
 
 /// Returns whether a setting is known to hold a command. An alias is one if it begins with `!`.
-fn is_command(entry: &Entry) -> bool {
+fn is_command(entry: &ConfigEntry) -> bool {
     let is_known = COMMANDS.iter().any(|(section, names)| {
         entry.section == *section && (names.is_empty() || names.contains(&entry.name.as_str()))
     });

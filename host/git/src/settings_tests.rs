@@ -18,9 +18,9 @@ fn write(path: &Path, text: &str) {
 
 /// Returns the files that the settings of a user and of a repository name in `tree`, relative to it.
 fn names(git: &Path, tree: &Path, user: &GitUser) -> Vec<String> {
-    let mut look = Look::new(10_000);
-    let mut named = Settings::of_user(user, &mut look).unwrap().named(git, tree, user, &mut look).unwrap();
-    let settings = Settings::of_repository(git, user, &mut look).unwrap();
+    let mut look = LookBudget::new(10_000);
+    let mut named = GitSettings::of_user(user, &mut look).unwrap().named(git, tree, user, &mut look).unwrap();
+    let settings = GitSettings::of_repository(git, user, &mut look).unwrap();
     named.extend(settings.named(git, tree, user, &mut look).unwrap());
     let paths = named.into_iter().map(|named| match named {
         Named::Hooks(path) | Named::Other(path) => path,
@@ -113,8 +113,8 @@ fn settings_beyond_the_budget_are_an_error() {
     let user = GitUser::default();
     let is_exhausted = |config: String| {
         write(&git.join("config"), &config);
-        let mut look = Look::new(1_000);
-        Settings::of_repository(&git, &user, &mut look)
+        let mut look = LookBudget::new(1_000);
+        GitSettings::of_repository(&git, &user, &mut look)
             .and_then(|settings| settings.named(&git, &root, &user, &mut look))
             .is_err()
     };
@@ -135,10 +135,10 @@ fn chains_of_links_cost_what_they_are_long() {
     write(&root.join("real/file"), "");
     symlink("real", root.join("l0")).unwrap();
     (1..39).for_each(|at| symlink(format!("l{}", at - 1), root.join(format!("l{at}"))).unwrap());
-    let mut look = Look::new(100);
+    let mut look = LookBudget::new(100);
     let way = look.resolve(&root.join("l38/file")).unwrap();
     assert!(way.len() == 40 && way[39] == root.join("real/file"), "{way:?}");
     assert!((0..3).any(|_| look.resolve(&root.join("l38/file")).is_err()), "each time");
     symlink("loop", root.join("loop")).unwrap();
-    assert!(!Look::new(100).resolve(&root.join("loop/x")).unwrap().contains(&root.join("loop/x")));
+    assert!(!LookBudget::new(100).resolve(&root.join("loop/x")).unwrap().contains(&root.join("loop/x")));
 }

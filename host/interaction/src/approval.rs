@@ -38,7 +38,7 @@ pub struct Approval {
 
 #[derive(Default)]
 struct Decided {
-    allowed: HashSet<Subject>,
+    allowed: HashSet<ApprovalSubject>,
     denied: Vec<DeniedCall>,
     denied_count: u64,
     /// Plugins whose dialogs the user does not want.
@@ -61,7 +61,7 @@ pub enum Need {
 /// The subject of an "always": one definition of one tool of one version of a plugin, and the targets that its call
 /// reaches.
 #[derive(PartialEq, Eq, Hash)]
-struct Subject {
+struct ApprovalSubject {
     plugin: Arc<str>,
     digest: Arc<str>,
     definition: Arc<str>,
@@ -71,8 +71,8 @@ struct Subject {
     reach: Vec<Option<String>>,
 }
 
-impl Subject {
-    fn of(question: &Question<'_>, rules: &dyn CallRules) -> Self {
+impl ApprovalSubject {
+    fn from_question(question: &Question<'_>, rules: &dyn CallRules) -> Self {
         let Question { call, tool, .. } = question;
         let ToolSource { plugin, digest, definition, approved_by, .. } = tool.source.clone();
         let arguments = approved_by.iter().map(|name| call.arguments.get(&**name).map(Value::to_string));
@@ -158,7 +158,11 @@ impl Approval {
             }
             Ruling::Allow => Decider::Rules,
             Ruling::Mode if !mode.asks(authority) => Decider::Mode,
-            Ruling::Mode if self.decided().allowed.contains(&Subject::of(question, &*self.rules)) => Decider::Session,
+            Ruling::Mode
+                if self.decided().allowed.contains(&ApprovalSubject::from_question(question, &*self.rules)) =>
+            {
+                Decider::Session
+            }
             Ruling::Mode => return Need::Answer,
         };
         if question.notes.iter().any(HookNote::asks) { Need::Answer } else { Need::Nothing(by) }
@@ -203,7 +207,9 @@ impl Approval {
         self.conclude(&question, is_allowed, if is_answered { Decider::User } else { Decider::Nobody });
         match &decision {
             Decision::Allow => {}
-            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(&question, &*self.rules))),
+            Decision::AllowForSession => {
+                drop(self.decided().allowed.insert(ApprovalSubject::from_question(&question, &*self.rules)))
+            }
             Decision::Deny { reason } => self.record(question.tool, reason, false),
             Decision::Unanswered { reason } => self.record(question.tool, reason, true),
         }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 /// Creates a channel for `capacity` events, at least one.
 pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
     let shared = Arc::new(Channel {
-        state: Mutex::new(State { senders: 1, has_previews: true, ..State::default() }),
+        state: Mutex::new(ChannelState { senders: 1, has_previews: true, ..ChannelState::default() }),
         capacity: capacity.max(1),
         writable: Notify::new(),
     });
@@ -42,13 +42,13 @@ pub struct EventReceiver {
 
 #[derive(Debug)]
 struct Channel {
-    state: Mutex<State>,
+    state: Mutex<ChannelState>,
     capacity: usize,
     writable: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ChannelState {
     queue: VecDeque<Event>,
     senders: usize,
     /// True if no more events are taken: the receiver was dropped, or its run ended.
@@ -60,12 +60,12 @@ struct State {
 }
 
 impl Channel {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ChannelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an event; returns it if there is no room.
-    fn put(&self, event: Event) -> Option<Event> {
+    fn push_event(&self, event: Event) -> Option<Event> {
         let mut state = self.state();
         if state.is_closed || !state.has_previews && event.kind.is_preview() {
             return None;
@@ -95,7 +95,7 @@ impl Channel {
 }
 
 /// Unlocks the state, and wakes the task that waits for an event.
-fn wake_reader(mut state: MutexGuard<'_, State>) {
+fn wake_reader(mut state: MutexGuard<'_, ChannelState>) {
     let reader = state.reader.take();
     drop(state);
     if let Some(reader) = reader {
@@ -114,7 +114,7 @@ impl EventSender {
         let mut event = event;
         loop {
             let room = self.shared.writable.notified();
-            match self.shared.put(event) {
+            match self.shared.push_event(event) {
                 None => return,
                 Some(back) => event = back,
             }
@@ -128,7 +128,7 @@ impl EventSender {
     /// Sends an event unless the channel is full.
     pub fn offer(&self, event: Event) {
         // Dropped if the channel is full.
-        let _ = self.shared.put(event);
+        let _ = self.shared.push_event(event);
     }
 
     fn is_closed(&self) -> bool {
@@ -215,7 +215,7 @@ impl Drop for EventReceiver {
 
 /// The watchers of runs.
 #[derive(Debug, Clone, Default)]
-pub struct Events {
+pub struct EventWatchers {
     watchers: Arc<Mutex<Vec<EventSender>>>,
     /// Ends the wait for slow watchers; never cancelled unless [`Self::until`] names another one.
     token: CancellationToken,
@@ -223,7 +223,7 @@ pub struct Events {
     live: Option<Arc<Live>>,
 }
 
-impl Events {
+impl EventWatchers {
     /// Adds a watcher with a channel for `capacity` events.
     pub fn subscribe(&self, capacity: usize) -> EventReceiver {
         let (sender, receiver) = event_channel(capacity);
@@ -259,8 +259,8 @@ impl Events {
     }
 
     /// Locks the state of the agent, if this is the run that it describes.
-    pub fn state(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::State>> {
-        self.live.as_ref()?.of(run_id)
+    pub fn state(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::LiveState>> {
+        self.live.as_ref()?.lock_run(run_id)
     }
 
     /// Sends an event to all watchers, and waits for slow ones.
@@ -299,11 +299,11 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_protocol::event::Delta;
+    use pinion_protocol::event::ContentDelta;
     use pinion_protocol::identity::TurnTrigger;
 
     fn text(delta: &str) -> Event {
-        let delta = Delta::Text { delta: delta.into() };
+        let delta = ContentDelta::Text { delta: delta.into() };
         Event { run_id: "l".into(), kind: EventKind::MessageUpdate { index: 0, delta } }
     }
 
@@ -352,7 +352,7 @@ mod tests {
 
     #[tokio::test]
     async fn cancellation_ends_the_wait_and_loses_only_previews() {
-        let (events, token) = (Events::default(), CancellationToken::new());
+        let (events, token) = (EventWatchers::default(), CancellationToken::new());
         let mut unread = events.subscribe(1);
         let events = events.until(&token);
         let id: Arc<str> = "l".into();
@@ -372,7 +372,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_watcher_without_previews_gets_all_other_events() {
-        let events = Events::default();
+        let events = EventWatchers::default();
         let (mut all, mut some) = (events.subscribe(8), events.subscribe(1).without_previews());
         let id: Arc<str> = "l".into();
         for event in [text("a"), turn(1), text("b")] {
@@ -395,7 +395,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_watcher_sees_everything() {
-        let events = Events::default();
+        let events = EventWatchers::default();
         let (mut one, mut two) = (events.subscribe(8), events.subscribe(8));
         events.emit(&"l".into(), EventKind::TurnStart { turn: 7, trigger: TurnTrigger::User }).await;
         assert_eq!((one.recv().await, two.recv().await), (Some(turn(7)), Some(turn(7))));

@@ -9,36 +9,36 @@ use tokio::time::Instant;
 /// [`Approval`](crate::approval::Approval).
 #[derive(Debug, Default)]
 pub(crate) struct QuestionTime {
-    state: Mutex<State>,
+    state: Mutex<QuestionClock>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QuestionClock {
     questions: u32,
     since: Option<Instant>,
     before: Duration,
 }
 
-impl State {
+impl QuestionClock {
     fn total(&self) -> Duration {
         self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
 /// Guard of an open question; dropping it restarts the clock.
-pub(crate) struct Open<'a>(&'a QuestionTime);
+pub(crate) struct OpenQuestion<'a>(&'a QuestionTime);
 
 impl QuestionTime {
     /// Stops the clock.
-    pub(crate) fn begin(&self) -> Open<'_> {
+    pub(crate) fn begin(&self) -> OpenQuestion<'_> {
         {
             let mut state = self.state();
             state.questions += 1;
             state.since.get_or_insert_with(Instant::now);
         }
         self.changed.notify_waiters();
-        Open(self)
+        OpenQuestion(self)
     }
 
     /// Sleeps for `time`, not counting the time during which a question is open.
@@ -67,12 +67,12 @@ impl QuestionTime {
     }
 
     /// Locks the state. A panic leaves it consistent, so poisoning is ignored.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QuestionClock> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         {
             let mut state = self.0.state();

@@ -74,7 +74,7 @@ impl MessageQueue {
     }
 
     /// Removes and returns the messages that the mode takes at once.
-    pub fn take(&self) -> Vec<Message> {
+    pub fn take_messages(&self) -> Vec<Message> {
         let mut messages = self.lock();
         let most = if self.mode == QueueMode::All { usize::MAX } else { 1 }.min(messages.len());
         messages.drain(..most).map(|(message, _)| message).collect()
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn one_at_a_time_leaves_the_rest() {
         let queue = filled(QueueMode::OneAtATime);
-        assert_eq!((queue.take().len(), queue.len()), (1, 1));
+        assert_eq!((queue.take_messages().len(), queue.len()), (1, 1));
     }
 
     #[test]
     fn all_leaves_nothing() {
         let queue = filled(QueueMode::All);
-        assert_eq!((queue.take().len(), queue.len()), (2, 0));
+        assert_eq!((queue.take_messages().len(), queue.len()), (2, 0));
     }
 
     #[tokio::test]

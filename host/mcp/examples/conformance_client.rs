@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use pinion_mcp::config::{IdpConfig, ServerConfig, Transport};
+use pinion_mcp::config::{IdpConfig, ServerConfig, ServerTransport};
 use pinion_mcp::{
     CallContext, Elicited, HttpSettings, LaunchedServer, Launcher, LoginCode, LoginMethod, LoginPage, McpError,
     MemoryTokens, Person, Ports, Request, Servers, ToolInfo,
@@ -147,8 +147,10 @@ fn idp(endpoint: &str, context: &Value) -> Result<IdpConfig, Box<dyn Error>> {
 }
 
 async fn run(scenario: &str, url: Url, context: &Value) -> Result<(), Box<dyn Error>> {
-    let mut config =
-        ServerConfig::new(SERVER, Transport::Http { url, headers: std::collections::BTreeMap::new(), sse: false });
+    let mut config = ServerConfig::new(
+        SERVER,
+        ServerTransport::Http { url, headers: std::collections::BTreeMap::new(), sse: false },
+    );
     config.oauth.client_id = context["client_id"].as_str().map(str::to_owned);
     config.oauth.client_secret = context["client_secret"].as_str().map(Into::into);
     config.oauth.private_key = context["private_key_pem"].as_str().map(Into::into);

@@ -64,8 +64,8 @@ mod server;
 mod servers;
 mod tasks;
 
-pub use catalogue::contact::{Contact, Outcome};
-pub use connection::{OnProgress, Progress};
+pub use catalogue::contact::{Contact, ContactOutcome};
+pub use connection::{OnProgress, RequestProgress};
 pub use error::McpError;
 pub use http::{ChooseProxy, ChosenProxy, HttpSettings};
 pub use oauth::Redirect;

@@ -77,7 +77,7 @@ impl Questions {
     }
 
     pub(crate) async fn elicit(&self, params: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
-        let _place = self.place()?;
+        let _place = self.acquire_permit()?;
         match params {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
                 check_message(&message)?;
@@ -115,7 +115,7 @@ impl Questions {
     /// Asks the user to visit the addresses that a server requires before it accepts a request, and waits until that is
     /// done. Returns false if the user declines.
     pub(crate) async fn visit_all(&self, wanted: Vec<ElicitRequestParams>) -> Result<bool, ErrorData> {
-        let _place = self.place()?;
+        let _place = self.acquire_permit()?;
         for question in wanted {
             let ElicitRequestParams::UrlElicitationParams { message, url, .. } = question else { return Ok(false) };
             let url = address(&url)?;
@@ -128,7 +128,7 @@ impl Questions {
     }
 
     pub(crate) async fn sample(&self, params: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
-        let _place = self.place()?;
+        let _place = self.acquire_permit()?;
         if !self.person.can_sample() {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "sampling is not available", None));
         }
@@ -155,7 +155,7 @@ impl Questions {
         ListRootsResult::new(self.roots.iter().filter_map(root).collect())
     }
 
-    fn place(&self) -> Result<tokio::sync::SemaphorePermit<'_>, ErrorData> {
+    fn acquire_permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, ErrorData> {
         let busy = |_| ErrorData::internal_error(format!("more than {MAX_QUESTIONS} questions at a time"), None);
         self.places.try_acquire().map_err(busy)
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::handler::{OnProgress, Progress};
+use crate::connection::handler::{OnProgress, RequestProgress};
 use crate::limits::MAX_ARGUMENTS;
 pub use pinion_protocol::mcp::McpRequest as Request;
 
@@ -25,7 +25,7 @@ pub struct CallContext {
     /// Limit on the request, including connecting and questions to the user.
     pub deadline: Instant,
     /// Receives the request's progress.
-    pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub on_progress: Option<Arc<dyn Fn(RequestProgress) + Send + Sync>>,
     /// True if only an open connection may be used, and the user must not be asked: the request fails where others
     /// would wait, connect, log in or answer questions.
     pub only_connected: bool,
@@ -56,7 +56,7 @@ impl fmt::Debug for CallContext {
 
 /// Answers to a server's questions, sent along when a request is repeated.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inputs {
+pub(crate) struct InputAnswers {
     pub(crate) responses: Option<InputResponses>,
     pub(crate) state: Option<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) trait Outgoing {
     ///
     /// # Errors
     /// A text is not the JSON it should be.
-    fn message(&self, inputs: Inputs) -> Result<Option<ClientRequest>, String>;
+    fn message(&self, inputs: InputAnswers) -> Result<Option<ClientRequest>, String>;
 
     /// Returns whether a result can be one of this request. Results of unknown form count, for servers that stretch the
     /// protocol.
@@ -100,8 +100,8 @@ impl Outgoing for Request {
         !matches!(self, Self::CallTool { .. })
     }
 
-    fn message(&self, inputs: Inputs) -> Result<Option<ClientRequest>, String> {
-        let Inputs { responses, state } = inputs;
+    fn message(&self, inputs: InputAnswers) -> Result<Option<ClientRequest>, String> {
+        let InputAnswers { responses, state } = inputs;
         let page =
             |cursor: &Option<String>| cursor.clone().map(|c| PaginatedRequestParams::default().with_cursor(Some(c)));
         Ok(Some(match self {
@@ -191,7 +191,7 @@ mod tests {
             reference: r#"{"type":"ref/prompt","name":"p"}"#.into(),
             argument: argument.into(),
         };
-        let message = |argument: &str| completion(argument).message(Inputs::default());
+        let message = |argument: &str| completion(argument).message(InputAnswers::default());
         let with = message(r#"{"name":"b","value":"x","context":{"arguments":{"a":"1"}}}"#).unwrap();
         let params = serde_json::to_value(with.unwrap()).unwrap()["params"].take();
         assert_eq!(params["argument"], serde_json::json!({"name": "b", "value": "x"}));
@@ -206,10 +206,10 @@ mod tests {
     #[test]
     fn arguments_must_be_an_object() {
         let call = |arguments: &str| Request::CallTool { name: "t".into(), arguments: arguments.into() };
-        assert!(call("{\"a\":1}").message(Inputs::default()).is_ok());
-        assert!(call("").message(Inputs::default()).is_ok());
+        assert!(call("{\"a\":1}").message(InputAnswers::default()).is_ok());
+        assert!(call("").message(InputAnswers::default()).is_ok());
         for arguments in ["[1]", "{", "\"x\"", &"x".repeat(MAX_ARGUMENTS + 1)] {
-            assert!(call(arguments).message(Inputs::default()).is_err());
+            assert!(call(arguments).message(InputAnswers::default()).is_err());
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::http::Http;
 use crate::limits::EXIT_WAIT;
 use crate::ports::{LoginMethod, Ports};
 use crate::request::{CallContext, Request};
-use crate::server::{Server, ServerInfo};
+use crate::server::{ConfiguredServer, ServerInfo};
 use crate::tasks::Tasks;
 
 /// Wait for all servers to end, before their processes are killed.
@@ -23,7 +23,7 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(5);
 
 /// All configured servers. Making it starts and reads nothing.
 pub struct Servers {
-    servers: RwLock<Vec<Arc<Server>>>,
+    servers: RwLock<Vec<Arc<ConfiguredServer>>>,
     ports: Arc<Ports>,
     http: Arc<Http>,
     tasks: Arc<Tasks>,
@@ -61,7 +61,7 @@ impl Servers {
                 None => {
                     changed.push(config.name.clone());
                     let (ports, http, tasks) = (self.ports.clone(), self.http.clone(), self.tasks.clone());
-                    servers.push(Arc::new(Server::new(config, ports, http, tasks, self.changed.clone())));
+                    servers.push(Arc::new(ConfiguredServer::new(config, ports, http, tasks, self.changed.clone())));
                 }
             }
         }
@@ -78,15 +78,15 @@ impl Servers {
         changed
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<Server>>> {
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<ConfiguredServer>>> {
         self.servers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all(&self) -> Vec<Arc<Server>> {
+    fn all(&self) -> Vec<Arc<ConfiguredServer>> {
         self.read().clone()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Vec<Arc<Server>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Arc<ConfiguredServer>>> {
         self.servers.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -190,7 +190,7 @@ impl Servers {
         let _ = timeout(SHUTDOWN_WAIT.max(EXIT_WAIT), ended).await;
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Server>, McpError> {
+    fn find(&self, name: &str) -> Result<Arc<ConfiguredServer>, McpError> {
         let found = self.read().iter().find(|server| server.config.name == name).cloned();
         found.ok_or_else(|| McpError::NotFound(pinion_protocol::text::one_line(name, 64)))
     }

@@ -22,7 +22,7 @@ const MAX_FILE: u64 = 16 << 10;
 const MAX_AGE: u64 = 7 * 24 * 3600;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
+struct TaskEntry {
     identity: String,
     #[serde(flatten)]
     handle: TaskHandle,
@@ -31,7 +31,7 @@ struct Entry {
     is_followed: bool,
 }
 
-impl Entry {
+impl TaskEntry {
     fn is(&self, identity: &str, id: &str) -> bool {
         self.identity == identity && self.handle.id == id
     }
@@ -42,7 +42,7 @@ impl Entry {
 pub(crate) struct Tasks {
     directory: PathBuf,
     /// `None` until they are read from the disk.
-    entries: Mutex<Option<Vec<Entry>>>,
+    entries: Mutex<Option<Vec<TaskEntry>>>,
 }
 
 impl Tasks {
@@ -50,7 +50,7 @@ impl Tasks {
         Arc::new(Self { directory, entries: Mutex::new(None) })
     }
 
-    fn entries(&self) -> MutexGuard<'_, Option<Vec<Entry>>> {
+    fn entries(&self) -> MutexGuard<'_, Option<Vec<TaskEntry>>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get_or_insert_with(|| load(&self.directory));
         entries
@@ -66,7 +66,7 @@ impl Tasks {
     /// Keeps a task that a server has just begun.
     pub(crate) fn begin(self: &Arc<Self>, identity: &str, id: &str, tool: &str) -> Followed {
         let handle = TaskHandle { id: id.to_owned(), tool: one_line(tool, 128), created: now() };
-        let entry = Entry { identity: identity.to_owned(), handle, is_followed: true };
+        let entry = TaskEntry { identity: identity.to_owned(), handle, is_followed: true };
         let mut entries = self.entries();
         let entries = entries.get_or_insert_default();
         let has_room = entries.iter().filter(|entry| entry.identity == identity).count() < MAX_TASKS;
@@ -87,11 +87,11 @@ impl Tasks {
         Some(Followed { tasks: self.clone(), identity: identity.to_owned(), id: id.to_owned() })
     }
 
-    fn write(&self, entry: &Entry) -> io::Result<()> {
+    fn write(&self, entry: &TaskEntry) -> io::Result<()> {
         replace(&self.directory, &self.path(entry), &serde_json::to_vec(entry)?)
     }
 
-    fn path(&self, entry: &Entry) -> PathBuf {
+    fn path(&self, entry: &TaskEntry) -> PathBuf {
         let mut hasher = blake3::Hasher::new();
         hasher.update(entry.identity.as_bytes()).update(b"\0").update(entry.handle.id.as_bytes());
         self.directory.join(format!("{}.json", hasher.finalize().to_hex()))
@@ -132,12 +132,12 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn load(directory: &Path) -> Vec<Entry> {
+fn load(directory: &Path) -> Vec<TaskEntry> {
     let Ok(files) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = files.filter_map(|file| file.ok().map(|file| file.path()));
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<TaskEntry> = Vec::new();
     for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
-        let entry = read_text(&path, MAX_FILE).ok().and_then(|text| serde_json::from_str::<Entry>(&text).ok());
+        let entry = read_text(&path, MAX_FILE).ok().and_then(|text| serde_json::from_str::<TaskEntry>(&text).ok());
         match entry
             .filter(|entry| entry.handle.created.saturating_add(MAX_AGE) > now() && entry.handle.id.len() <= MAX_ID)
         {
@@ -183,7 +183,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let entry = |created: u64| {
             let handle = TaskHandle { id: "t".to_owned(), tool: "x".to_owned(), created };
-            serde_json::to_vec(&Entry { identity: "server".to_owned(), handle, is_followed: false }).unwrap()
+            serde_json::to_vec(&TaskEntry { identity: "server".to_owned(), handle, is_followed: false }).unwrap()
         };
         for (name, bytes) in [("a", b"{".to_vec()), ("b", entry(1)), ("c", vec![b' '; 1 << 20]), ("d", entry(now()))] {
             std::fs::write(directory.path().join(format!("{name}.json")), bytes).unwrap();

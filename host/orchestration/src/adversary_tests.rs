@@ -192,7 +192,7 @@ impl ToolExecutor for Tools {
             let work = sleep(Duration::from_millis(delay));
             let cancelled = || Err(ToolError::Cancelled { tool: call.tool.name.clone() });
             let delegate = |count| async move {
-                let attempts = Some(Attempts { count, choice: ChoiceName::FewestTokens });
+                let attempts = Some(ParallelAttempts { count, choice: ChoiceName::FewestTokens });
                 let assignment = Assignment { prompt: "go".into(), attempts, ..Assignment::default() };
                 match call.agents {
                     Some(agents) => agents.run(assignment, Authority::ALL, |_| true).await.map(|report| report.text),

@@ -115,11 +115,11 @@ mod testing;
 
 pub use completion::completions;
 pub use parallel::{
-    Branch, BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
-    branches_of, run_branches, run_parallel, strategy,
+    Branch, BranchCandidate, BranchChoice, BranchStrategy, Candidates, FewestTokens, First, Judge, MostTokens,
+    ParallelOutcome, branches_of, run_branches, run_parallel, strategy,
 };
 pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};
-pub use structured::{Answer, AnswerError, answer, answer_as, answer_blocking};
+pub use structured::{AnswerError, StructuredAnswer, answer, answer_as, answer_blocking};
 pub use sub_agents::sub_agents;
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const REMINDER: &str = "Give your answer now by calling the tool `final_answer`.
 
 /// An answer and its run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer<T = Value> {
+pub struct StructuredAnswer<T = Value> {
     /// The answer, which matches the schema.
     pub value: T,
     /// The run that gave the answer; earlier attempts are not included.
@@ -101,7 +101,7 @@ pub async fn answer(
     prompts: Vec<Message>,
     schema: Value,
     max_retries: u32,
-) -> Result<Answer, AnswerError> {
+) -> Result<StructuredAnswer, AnswerError> {
     answer_with(agent, agent.config(), None, prompts, schema, max_retries).await
 }
 
@@ -114,7 +114,7 @@ pub fn answer_blocking(
     prompts: Vec<Message>,
     schema: Value,
     max_retries: u32,
-) -> Result<Answer, AnswerError> {
+) -> Result<StructuredAnswer, AnswerError> {
     block_on(answer(agent, prompts, schema, max_retries))?
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn answer_with(
     prompts: Vec<Message>,
     schema: Value,
     max_retries: u32,
-) -> Result<Answer, AnswerError> {
+) -> Result<StructuredAnswer, AnswerError> {
     if config.ports.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
         return Err(AnswerError::NameTaken);
     }
@@ -134,14 +134,14 @@ pub(crate) async fn answer_with(
     let tools = Arc::new(WithAnswer::new(config.ports.tools.clone(), schema));
     let mut config = config;
     config.ports.tools = tools.clone();
-    let attempts = Arc::new(Attempts { tools: tools.clone(), max: max_retries, failed: Mutex::default() });
+    let attempts = Arc::new(AttemptLimit { tools: tools.clone(), max: max_retries, failed: Mutex::default() });
     config.ports.hooks.push(attempts.clone());
     let mut prompts = prompts;
     let mut text = None;
     loop {
         let outcome = agent.run_with(&config, instructions, prompts).await?;
-        if let Some(value) = tools.take() {
-            return Ok(Answer { value, outcome });
+        if let Some(value) = tools.take_answer() {
+            return Ok(StructuredAnswer { value, outcome });
         }
         if !matches!(outcome.end, RunEnd::Done { .. }) {
             return Err(AnswerError::Ended { end: outcome.end });
@@ -164,9 +164,9 @@ pub async fn answer_as<T: DeserializeOwned>(
     prompts: Vec<Message>,
     schema: Value,
     max_retries: u32,
-) -> Result<Answer<T>, AnswerError> {
+) -> Result<StructuredAnswer<T>, AnswerError> {
     let answer = answer(agent, prompts, schema, max_retries).await?;
-    Ok(Answer { value: serde_json::from_value(answer.value)?, outcome: answer.outcome })
+    Ok(StructuredAnswer { value: serde_json::from_value(answer.value)?, outcome: answer.outcome })
 }
 
 /// Lists the tools of denied calls in backticks, without duplicates.
@@ -206,7 +206,7 @@ impl WithAnswer {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    fn take(&self) -> Option<Value> {
+    fn take_answer(&self) -> Option<Value> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -234,7 +234,7 @@ impl ToolExecutor for WithAnswer {
 }
 
 /// Ends a run when the model has answered, or has used up its attempts.
-struct Attempts {
+struct AttemptLimit {
     tools: Arc<WithAnswer>,
     /// Maximum number of failed attempts before the last one.
     max: u32,
@@ -248,7 +248,7 @@ struct Failed {
     last_error: Option<String>,
 }
 
-impl Attempts {
+impl AttemptLimit {
     fn failed(&self) -> MutexGuard<'_, Failed> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -264,7 +264,7 @@ impl Attempts {
     }
 }
 
-impl Hooks for Attempts {
+impl Hooks for AttemptLimit {
     fn after_turn<'a>(&'a self, context: &'a Context, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
         let mut flow = if self.tools.is_answered() { Flow::Stop } else { Flow::Continue };
         if let (Flow::Continue, Some(problem)) = (flow, invalid_answer(context)) {

@@ -30,7 +30,8 @@ async fn answer_matches_its_schema_after_fixes_and_reminders() {
         says("never"),
     ];
     let harness = Setup::new(replies).tool("look", Act::Answer("2 and 3")).build();
-    let answer: Answer<Sum> = answer_as(&harness.agent, vec![Message::user("add")], schema(), 2).await.unwrap();
+    let answer: StructuredAnswer<Sum> =
+        answer_as(&harness.agent, vec![Message::user("add")], schema(), 2).await.unwrap();
     assert_eq!(answer.value, Sum { sum: 5 });
     assert_eq!(harness.requests(), 4);
     let requests = harness.model.requests.lock().unwrap();

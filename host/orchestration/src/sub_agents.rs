@@ -13,17 +13,17 @@ use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::LoopConfig;
-use pinion_agent::channel::Events;
+use pinion_agent::channel::EventWatchers;
 use pinion_agent::config::ChildKind;
 use pinion_agent::run;
 use pinion_agent::selection::Selection;
-use pinion_agent::spawn::{Children, Parent, Spawner};
+use pinion_agent::spawn::{Parent, RunChildren, Spawner};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::{
-    AgentKind, Assignment, Attempts, Ceiling, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Report,
-    SubAgentError, SubAgentPolicy, SubAgents,
+    AgentKind, Assignment, Ceiling, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ParallelAttempts,
+    SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,
 };
 use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
@@ -47,7 +47,7 @@ state your assumptions. The other agent sees only your last message: state in it
 remains to be done.";
 
 /// A tool call, as the starter of sub-agents of its run.
-struct Call {
+struct SpawningCall {
     family: Arc<Family>,
     id: String,
     tool: String,
@@ -70,7 +70,7 @@ pub fn sub_agents(policy: SubAgentPolicy) -> Arc<dyn Spawner> {
 struct Families(SubAgentPolicy);
 
 impl Spawner for Families {
-    fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn Children>> {
+    fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn RunChildren>> {
         let Parent { context, config, budget, events, token } = parent;
         let max_depth = self.0.max_depth.min(MAX_AGENT_DEPTH);
         let policy = SubAgentPolicy { max_depth, ..self.0.clone() };
@@ -86,7 +86,7 @@ impl Spawner for Families {
                 token: token.child_token(),
                 children: TaskTracker::new(),
                 account: Mutex::default(),
-            }) as Arc<dyn Children>
+            }) as Arc<dyn RunChildren>
         })
     }
 }
@@ -95,25 +95,25 @@ impl Spawner for Families {
 struct Family {
     policy: SubAgentPolicy,
     config: LoopConfig,
-    events: Events,
+    events: EventWatchers,
     system_prompt: Arc<str>,
     run_id: Arc<str>,
     token: CancellationToken,
     children: TaskTracker,
-    account: Mutex<Account>,
+    account: Mutex<SubAgentAccount>,
 }
 
 #[derive(Default)]
-struct Account {
+struct SubAgentAccount {
     spend: Spend,
     /// Number of children without a session.
     unstored: u32,
 }
 
-impl Children for Family {
+impl RunChildren for Family {
     fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
         let (id, tool, token) = (call.id.clone(), call.name.clone(), token.clone());
-        SubAgents::new(Call { family: self, id, tool, token, started: Mutex::default() })
+        SubAgents::new(SpawningCall { family: self, id, tool, token, started: Mutex::default() })
     }
 
     fn take_spent(&self) -> Spend {
@@ -134,13 +134,13 @@ impl Family {
     }
 
     /// Locks the account. A panic leaves it consistent, so poisoning is ignored.
-    fn account(&self) -> MutexGuard<'_, Account> {
+    fn account(&self) -> MutexGuard<'_, SubAgentAccount> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Delegate for Call {
-    fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<Report, SubAgentError>> {
+impl Delegate for SpawningCall {
+    fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<SubAgentReport, SubAgentError>> {
         Box::pin(self.delegate(assignment, ceiling))
     }
 
@@ -157,8 +157,8 @@ impl Delegate for Call {
     }
 }
 
-impl Call {
-    async fn delegate(&self, assignment: Assignment, ceiling: Ceiling) -> Result<Report, SubAgentError> {
+impl SpawningCall {
+    async fn delegate(&self, assignment: Assignment, ceiling: Ceiling) -> Result<SubAgentReport, SubAgentError> {
         let prompt = match assignment.prompt.trim() {
             "" => return Err(SubAgentError::NoPrompt),
             prompt => Message::user(prompt),
@@ -170,7 +170,7 @@ impl Call {
         self.started().last_run = Some(run_id.clone());
         match outcome.end {
             RunEnd::Aborted => Err(SubAgentError::Cancelled),
-            _ => Ok(Report::of(outcome, run_id)),
+            _ => Ok(SubAgentReport::from_outcome(outcome, run_id)),
         }
     }
 
@@ -189,9 +189,11 @@ impl Call {
         ceiling: Ceiling,
     ) -> Result<LaunchPlan, SubAgentError> {
         let config = self.config(assignment, kind, ceiling)?;
-        let usual =
-            Attempts { count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1), choice: ChoiceName::Judge };
-        let Attempts { count, choice } = assignment.attempts.or(kind.attempts).unwrap_or(usual);
+        let usual = ParallelAttempts {
+            count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1),
+            choice: ChoiceName::Judge,
+        };
+        let ParallelAttempts { count, choice } = assignment.attempts.or(kind.attempts).unwrap_or(usual);
         if count == 0 || count > MAX_ATTEMPTS {
             return Err(SubAgentError::Attempts { count });
         }
@@ -237,13 +239,13 @@ impl Call {
         let predicate = move |name: &str| {
             name != ANSWER_TOOL && may_use(name) && configured.as_ref().is_none_or(|names| names.contains(name))
         };
-        let available = Selection::new(self.family.config.ports.tools.clone(), authority).of(predicate);
+        let available = Selection::new(self.family.config.ports.tools.clone(), authority).with_predicate(predicate);
         let Some(names) = requested else { return Ok(available) };
         let known: Vec<String> = available.names();
         if let Some(name) = names.iter().find(|name| !known.contains(name)) {
             return Err(SubAgentError::UnknownTool { name: name.clone(), known });
         }
-        Ok(Selection::new(Arc::new(available), authority).of(move |name| names.contains(name)))
+        Ok(Selection::new(Arc::new(available), authority).with_predicate(move |name| names.contains(name)))
     }
 
     async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
@@ -358,7 +360,7 @@ impl LaunchPlan {
         &self,
         context: &mut Context,
         prompt: Message,
-        events: &Events,
+        events: &EventWatchers,
         token: &CancellationToken,
     ) -> Outcome {
         match &self.attempts[..] {

@@ -114,7 +114,7 @@ async fn sub_agent_events_reach_the_watchers_within_its_call() {
     );
     let text = events.iter().any(|event| {
         event.run_id == child_id
-            && matches!(&event.kind, EventKind::MessageUpdate { delta: Delta::Text { delta }, .. } if delta == "seen")
+            && matches!(&event.kind, EventKind::MessageUpdate { delta: ContentDelta::Text { delta }, .. } if delta == "seen")
     });
     assert!(text, "what it says is shown as it comes");
 }
@@ -250,8 +250,9 @@ async fn sub_agent_has_no_more_authority_than_the_starting_tool() {
 async fn sub_agent_calls_pass_the_parents_approval_and_hooks() {
     struct NoReading;
     impl Hooks for NoReading {
-        fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-            let verdict = if call.name == "read" { Verdict::Deny("not that one".into()) } else { Verdict::Pass };
+        fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
+            let verdict =
+                if call.name == "read" { HookVerdict::Deny("not that one".into()) } else { HookVerdict::Pass };
             Box::pin(async { verdict })
         }
     }
@@ -415,7 +416,7 @@ async fn sub_agent_cannot_give_the_parents_structured_answer() {
 
 #[tokio::test]
 async fn attempts_run_concurrently_read_only_and_return_one_report() {
-    let attempts = Attempts { count: 3, choice: ChoiceName::Judge };
+    let attempts = ParallelAttempts { count: 3, choice: ChoiceName::Judge };
     let assignment = Assignment { attempts: Some(attempts), ..task("how many?") };
     let replies = vec![delegate(), says("one"), says("two"), says("three"), says("Answer 2."), says("thanks")];
     let mut harness = parent(assignment, replies).build();
@@ -440,7 +441,7 @@ async fn attempts_run_concurrently_read_only_and_return_one_report() {
 #[tokio::test]
 async fn number_of_attempts_is_limited() {
     for count in [0, MAX_ATTEMPTS + 1, u32::MAX] {
-        let attempts = Some(Attempts { count, choice: ChoiceName::First });
+        let attempts = Some(ParallelAttempts { count, choice: ChoiceName::First });
         let harness = parent(Assignment { attempts, ..task("x") }, vec![delegate(), says("done")]).build();
         let outcome = harness.prompt("go").await;
         let Content::Text { text } = &result_of(&outcome).content[0] else { panic!() };
@@ -453,7 +454,7 @@ async fn number_of_attempts_is_limited() {
 async fn concurrent_sub_agents_share_one_token_limit() {
     let tasks: Vec<_> = (0..4).map(|_| ("task", json!({}))).collect();
     let reads = (0..200).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
-    let attempts = Some(Attempts { count: 4, choice: ChoiceName::First });
+    let attempts = Some(ParallelAttempts { count: 4, choice: ChoiceName::First });
     let replies = std::iter::once(calls(&tasks)).chain(reads).collect();
     let mut setup = parent(Assignment { attempts, ..task("read on") }, replies);
     // Each reply uses 15 tokens.

@@ -2,11 +2,11 @@
 
 use crate::Verdict::{Allow, Ask, Deny};
 use crate::tests::{SANDBOX, STRICT, expect, judged, project, rules, scene};
-use crate::{Otherwise, Policy, judge};
+use crate::{ModePolicy, Otherwise, judge};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ALL: Policy = Policy { reads: true, otherwise: Otherwise::Allow };
+const ALL: ModePolicy = ModePolicy { reads: true, otherwise: Otherwise::Allow };
 
 /// Code in the value of a variable, which the shell runs where it computes.
 const COMPUTED: &[&str] = &[
@@ -23,7 +23,7 @@ const COMPUTED: &[&str] = &[
 #[test]
 fn code_in_variables_is_not_reading() {
     expect(Ask, &[], COMPUTED);
-    let plan = Policy { reads: true, otherwise: Otherwise::Deny };
+    let plan = ModePolicy { reads: true, otherwise: Otherwise::Deny };
     for command in COMPUTED {
         assert_eq!(judged(command, &[], plan).verdict, Deny, "{command}");
     }

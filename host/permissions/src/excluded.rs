@@ -4,7 +4,7 @@ use crate::excluded_git::git_may_show;
 use crate::glob::glob;
 use crate::readers::shows_no_content;
 use crate::scene::{Scene, expansions, normal};
-use crate::shell::{Kind, Simple, Word};
+use crate::shell::{Simple, Word, WordKind};
 use std::path::{Path, PathBuf};
 
 /// Programs that search their current directory unless they are given another one.
@@ -64,13 +64,15 @@ fn reaches(word: &Word, directories: &[PathBuf], excluded: &Path) -> bool {
             let path = normal(&directory.join(text));
             let is_hit = |path: &Path| excluded.starts_with(path) || path.starts_with(excluded);
             let leads_there = |path: &PathBuf| path.canonicalize().is_ok_and(|path| is_hit(&path));
-            if word.kind == Kind::Pattern && expansions(directory, text).is_none_or(|all| all.iter().any(leads_there)) {
+            if word.kind == WordKind::Pattern
+                && expansions(directory, text).is_none_or(|all| all.iter().any(leads_there))
+            {
                 return true;
             }
-            if word.kind != Kind::Literal {
+            if word.kind != WordKind::Literal {
                 let loose = |path: &Path| path.to_string_lossy().replace(['?', '[', ']', '{', '}', '$', '~'], "*");
                 let around = excluded.ancestors().any(|around| glob(&loose(&path), &around.to_string_lossy()));
-                return word.kind == Kind::Dynamic || around;
+                return word.kind == WordKind::Dynamic || around;
             }
             is_hit(&path) || leads_there(&path)
         })
@@ -79,7 +81,7 @@ fn reaches(word: &Word, directories: &[PathBuf], excluded: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Otherwise, Policy, Rules, Scene, Verdict, judge};
+    use crate::{ModePolicy, Otherwise, PermissionRules, Scene, Verdict, judge};
     use std::fs;
 
     #[test]
@@ -91,10 +93,11 @@ mod tests {
             fs::write(work.join(path), "x").unwrap();
         }
         std::os::unix::fs::symlink("config/token.txt", work.join("link")).unwrap();
-        let rules = Rules::built_in(None).excluding(vec![work.join("config/token.txt")]);
+        let rules = PermissionRules::built_in(None).excluding(vec![work.join("config/token.txt")]);
         let scene = Scene { workspace: &work, directory: &work, home: None };
-        let verdict =
-            |command: &str| judge(command, &scene, &rules, Policy { reads: true, otherwise: Otherwise::Ask }).verdict;
+        let verdict = |command: &str| {
+            judge(command, &scene, &rules, ModePolicy { reads: true, otherwise: Otherwise::Ask }).verdict
+        };
         for command in [
             "cat config/token.txt",
             "cat ./src/../config/token.txt",

@@ -5,7 +5,7 @@
 
 use crate::git::subcommand;
 use crate::scene::{Scene, normal};
-use crate::shell::{Kind, Simple, Word};
+use crate::shell::{Simple, Word, WordKind};
 use std::path::{Path, PathBuf};
 
 /// Maximum bytes of an index that is searched for a name.
@@ -174,7 +174,7 @@ fn reaches(word: &Word, is_object: bool, command: &Simple, excluded: &Path, scen
         _ => &word.text,
     };
     // Git has its own patterns, which the shell does not expand.
-    if word.kind != Kind::Literal || text.starts_with(':') || text.contains(['*', '?', '[', '\\']) {
+    if word.kind != WordKind::Literal || text.starts_with(':') || text.contains(['*', '?', '[', '\\']) {
         return true;
     }
     let lower = |path: &Path| PathBuf::from(path.to_string_lossy().to_lowercase());

@@ -228,11 +228,11 @@ pub(crate) fn in_other_words(command: &Simple) -> Option<Simple> {
     let is_push = |word: &Word| word.literal().is_some_and(|text| PUSHES.contains(&text));
     let mut words = command.words.clone();
     if let Some(subcommand) = name.strip_prefix("git-").filter(|name| COMMANDS.contains(name)) {
-        words.splice(..1, [Word::of("git"), Word::of(subcommand)]);
+        words.splice(..1, [Word::from_text("git"), Word::from_text(subcommand)]);
     } else if name != "git" || !words.iter().any(is_push) {
         return None;
     }
-    words.iter_mut().filter(|word| is_push(word)).for_each(|word| *word = Word::of("push"));
+    words.iter_mut().filter(|word| is_push(word)).for_each(|word| *word = Word::from_text("push"));
     Some(Simple { words, ..command.clone() })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::repository;
 use crate::scene::Scene;
-use crate::shell::{Kind, Simple, Word};
+use crate::shell::{Simple, Word, WordKind};
 use crate::words::{is_banned, is_below, names_secret};
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ fn is_object(word: &Word, command: &Simple, scene: &Scene<'_>) -> bool {
     let is_range = |text: &str| {
         text.contains("..") && !text.contains("/..") && !text.contains("../") && text.chars().any(|c| c != '.')
     };
-    word.kind == Kind::Literal
+    word.kind == WordKind::Literal
         && (is_format || is_range(&word.text) || is_below(word, command, scene))
         && !names_secret(&word.text)
 }

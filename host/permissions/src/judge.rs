@@ -7,9 +7,9 @@ use crate::irreversible::destroys_history;
 use crate::readers::shows_no_content;
 use crate::readonly::{reads_only, strange_variable};
 use crate::rule::Hit;
-use crate::rules::{Effective, Rules, Source};
+use crate::rules::{Effective, PermissionRules, RuleSource};
 use crate::scene::{Scene, normal};
-use crate::shell::{self, Kind, Script, Simple, Word};
+use crate::shell::{self, Script, Simple, Word, WordKind};
 use crate::words::{is_below, is_local};
 use crate::wrapped::wrapped;
 use std::fmt;
@@ -62,7 +62,7 @@ pub enum Otherwise {
 
 /// The part of a decision that depends on the mode and not on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub struct ModePolicy {
     /// True if commands that only read the project run.
     pub reads: bool,
     /// The answer to the others.
@@ -75,36 +75,36 @@ pub struct Judgement {
     /// The strictest of the verdicts on the parts.
     pub verdict: Verdict,
     /// The simple commands, with a verdict each.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CommandVerdict>,
 }
 
 /// The verdict on one simple command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct CommandVerdict {
     /// The command.
     pub text: String,
     /// The verdict on it.
     pub verdict: Verdict,
     /// The reason for the verdict.
-    pub reason: Reason,
+    pub reason: VerdictReason,
 }
 
 /// The reason for a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum VerdictReason {
     /// A rule applies.
     Rule {
         /// The rule.
         rule: String,
         /// The file that has it.
-        source: Source,
+        source: RuleSource,
     },
     /// A rule may apply to text that the shell computes.
     MaybeRule {
         /// The rule.
         rule: String,
         /// The file that has it.
-        source: Source,
+        source: RuleSource,
     },
     /// It only reads the project.
     Reads,
@@ -124,7 +124,7 @@ pub enum Reason {
     Unreadable(String),
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for VerdictReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { rule, source } => write!(f, "rule `{rule}` ({source})"),
@@ -145,17 +145,17 @@ impl fmt::Display for Reason {
 
 impl Judgement {
     /// Returns the first part with the strictest verdict.
-    pub fn decisive(&self) -> Option<&Part> {
+    pub fn decisive(&self) -> Option<&CommandVerdict> {
         self.parts.iter().find(|part| part.verdict == self.verdict)
     }
 }
 
 /// Decides on each simple command of a line: a rule denies it, a rule asks about it, or it needs a rule that allows it.
-pub fn judge(command: &str, scene: &Scene<'_>, rules: &Rules, policy: Policy) -> Judgement {
+pub fn judge(command: &str, scene: &Scene<'_>, rules: &PermissionRules, policy: ModePolicy) -> Judgement {
     let script = match shell::parse(command, scene) {
         Ok(script) => script,
         Err(unreadable) => {
-            let reason = Reason::Unreadable(unreadable.to_string());
+            let reason = VerdictReason::Unreadable(unreadable.to_string());
             // A rule may be about a part that cannot be read.
             let verdict =
                 if rules.narrowing().is_some() { policy.uncertain().max(Verdict::Ask) } else { policy.uncertain() };
@@ -164,17 +164,24 @@ pub fn judge(command: &str, scene: &Scene<'_>, rules: &Rules, policy: Policy) ->
     };
     if script.is_fork_bomb {
         let rule = "a function that starts itself several times".to_owned();
-        return whole(command, Verdict::Deny, Reason::Rule { rule, source: Source::BuiltIn });
+        return whole(command, Verdict::Deny, VerdictReason::Rule { rule, source: RuleSource::BuiltIn });
     }
-    let judge = Judge { scene, rules, policy, script: &script };
-    let mut parts: Vec<Part> = script.commands.iter().filter_map(|command| judge.part(command)).collect();
+    let judge = CommandJudge { scene, rules, policy, script: &script };
+    let mut parts: Vec<CommandVerdict> =
+        script.commands.iter().filter_map(|command| judge.judge_command(command)).collect();
     if let Some(rule) = rules.narrowing().filter(|_| script.runs_data) {
         let (rule, source) = (rule.rule.text().to_owned(), rule.source.clone());
-        parts.extend(whole(command, policy.uncertain().max(Verdict::Ask), Reason::MaybeRule { rule, source }).parts);
+        parts.extend(
+            whole(command, policy.uncertain().max(Verdict::Ask), VerdictReason::MaybeRule { rule, source }).parts,
+        );
     }
     if parts.is_empty() {
         let harmless = script.changes.is_empty() && policy.reads;
-        let (verdict, reason) = if harmless { (Verdict::Allow, Reason::Reads) } else { policy.rest(Reason::NoRule) };
+        let (verdict, reason) = if harmless {
+            (Verdict::Allow, VerdictReason::Reads)
+        } else {
+            policy.judge_unmatched(VerdictReason::NoRule)
+        };
         return whole(command, verdict, reason);
     }
     let verdict = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Ask);
@@ -185,12 +192,12 @@ pub fn judge(command: &str, scene: &Scene<'_>, rules: &Rules, policy: Policy) ->
     Judgement { verdict, parts }
 }
 
-fn whole(command: &str, verdict: Verdict, reason: Reason) -> Judgement {
+fn whole(command: &str, verdict: Verdict, reason: VerdictReason) -> Judgement {
     let text: String = command.chars().take(200).collect();
-    Judgement { verdict, parts: vec![Part { text, verdict, reason }] }
+    Judgement { verdict, parts: vec![CommandVerdict { text, verdict, reason }] }
 }
 
-impl Policy {
+impl ModePolicy {
     /// Returns the verdict on uncertain commands.
     fn uncertain(self) -> Verdict {
         match self.otherwise {
@@ -200,80 +207,80 @@ impl Policy {
         }
     }
 
-    fn rest(self, reason: Reason) -> (Verdict, Reason) {
+    fn judge_unmatched(self, reason: VerdictReason) -> (Verdict, VerdictReason) {
         match self.otherwise {
-            Otherwise::Allow => (Verdict::Allow, Reason::Mode),
-            Otherwise::Sandbox => (Verdict::Allow, Reason::Sandbox),
+            Otherwise::Allow => (Verdict::Allow, VerdictReason::Mode),
+            Otherwise::Sandbox => (Verdict::Allow, VerdictReason::Sandbox),
             Otherwise::Ask => (Verdict::Ask, reason),
-            Otherwise::Deny => (Verdict::Deny, Reason::OnlyReading),
+            Otherwise::Deny => (Verdict::Deny, VerdictReason::OnlyReading),
         }
     }
 }
 
-struct Judge<'a> {
+struct CommandJudge<'a> {
     scene: &'a Scene<'a>,
-    rules: &'a Rules,
-    policy: Policy,
+    rules: &'a PermissionRules,
+    policy: ModePolicy,
     script: &'a Script,
 }
 
-impl Judge<'_> {
+impl CommandJudge<'_> {
     /// Decides on a simple command; `None` if it is contained in one that is decided on.
-    fn part(&self, command: &Simple) -> Option<Part> {
+    fn judge_command(&self, command: &Simple) -> Option<CommandVerdict> {
         let (verdict, reason) = self.verdict(command)?;
-        Some(Part { text: command.line(), verdict, reason })
+        Some(CommandVerdict { text: command.line(), verdict, reason })
     }
 
-    fn verdict(&self, command: &Simple) -> Option<(Verdict, Reason)> {
+    fn verdict(&self, command: &Simple) -> Option<(Verdict, VerdictReason)> {
         let mut doubt = None;
         for verdict in [Verdict::Deny, Verdict::Ask] {
-            for rule in self.rules.of(verdict) {
+            for rule in self.rules.with_verdict(verdict) {
                 let hit = self.hit(rule, command);
                 let of = || (rule.rule.text().to_owned(), rule.source.clone());
                 match hit {
                     Hit::No => {}
                     Hit::Yes if !command.is_guess => {
                         let (rule, source) = of();
-                        return Some((verdict, Reason::Rule { rule, source }));
+                        return Some((verdict, VerdictReason::Rule { rule, source }));
                     }
                     // The sandbox prevents the accidents that the built-in rules are about.
                     Hit::Maybe | Hit::Yes
-                        if rule.source == Source::BuiltIn && self.policy.otherwise != Otherwise::Ask => {}
+                        if rule.source == RuleSource::BuiltIn && self.policy.otherwise != Otherwise::Ask => {}
                     Hit::Maybe | Hit::Yes => doubt = doubt.or_else(|| Some(of())),
                 }
             }
         }
         if let Some((rule, source)) = doubt {
-            let is_own = source != Source::BuiltIn;
+            let is_own = source != RuleSource::BuiltIn;
             let verdict = if is_own { self.policy.uncertain().max(Verdict::Ask) } else { self.policy.uncertain() };
-            return Some((verdict, Reason::MaybeRule { rule, source }));
+            return Some((verdict, VerdictReason::MaybeRule { rule, source }));
         }
         if command.is_contained {
             return None;
         }
         if let Some(unknown) = command.unknown {
-            return Some((self.policy.uncertain(), Reason::Uncertain(unknown.to_owned())));
+            return Some((self.policy.uncertain(), VerdictReason::Uncertain(unknown.to_owned())));
         }
         if let Some(Effective { rule, source, .. }) = self.wrapped(command) {
             let (rule, source) = (rule.text().to_owned(), source.clone());
-            return Some((self.policy.uncertain().max(Verdict::Ask), Reason::MaybeRule { rule, source }));
+            return Some((self.policy.uncertain().max(Verdict::Ask), VerdictReason::MaybeRule { rule, source }));
         }
         let problem = match self.allowed(command) {
             Ok(reason) => return Some((Verdict::Allow, reason)),
             Err(problem) => problem,
         };
         if self.policy.otherwise == Otherwise::Sandbox && destroys_history(command) {
-            return Some((Verdict::Ask, Reason::Irreversible));
+            return Some((Verdict::Ask, VerdictReason::Irreversible));
         }
-        Some(self.policy.rest(problem.map_or(Reason::NoRule, Reason::Uncertain)))
+        Some(self.policy.judge_unmatched(problem.map_or(VerdictReason::NoRule, VerdictReason::Uncertain)))
     }
 
     /// Returns a rule of the user or of the project that denies or asks about a command in the arguments of another.
     fn wrapped(&self, command: &Simple) -> Option<&Effective> {
         self.rules.narrowing().filter(|_| !reads_only(command, self.scene))?;
         let narrowing = || {
-            let rules = self.rules.of(Verdict::Deny).chain(self.rules.of(Verdict::Ask));
-            rules.filter(|rule| rule.source != Source::BuiltIn)
+            let rules = self.rules.with_verdict(Verdict::Deny).chain(self.rules.with_verdict(Verdict::Ask));
+            rules.filter(|rule| rule.source != RuleSource::BuiltIn)
         };
         let wrapped = wrapped(command, self.scene);
         wrapped.iter().find_map(|inner| narrowing().find(|rule| rule.rule.hits(inner) != Hit::No))
@@ -291,7 +298,7 @@ impl Judge<'_> {
             let files = files.chain(arguments.map(|word| (false, word)));
             let files = files.chain(command.redirects.iter().map(|redirect| (redirect.writes, &redirect.target)));
             hit = files.map(|(writes, word)| self.file_hit(rule, writes, word, command)).fold(hit, Hit::max);
-            if rule.source != Source::BuiltIn && self.option_hits(rule, command) {
+            if rule.source != RuleSource::BuiltIn && self.option_hits(rule, command) {
                 hit = hit.max(Hit::Maybe);
             }
         }
@@ -305,16 +312,16 @@ impl Judge<'_> {
         // `of=FILE`, `--output=FILE`.
         let value = word.text.split_once('=').map(|(_, value)| value);
         match word.kind {
-            Kind::Literal if covers(&word.text) || value.is_some_and(covers) => Hit::Yes,
-            Kind::Literal => Hit::No,
-            _ if rule.source == Source::BuiltIn => Hit::No,
+            WordKind::Literal if covers(&word.text) || value.is_some_and(covers) => Hit::Yes,
+            WordKind::Literal => Hit::No,
+            _ if rule.source == RuleSource::BuiltIn => Hit::No,
             // Redirections are certain to be files.
             _ if command.redirects.iter().any(|redirect| &redirect.target == word) => Hit::Maybe,
-            Kind::Dynamic if word.text.contains(['$', '`', '(']) || word.text.contains("{}") => {
+            WordKind::Dynamic if word.text.contains(['$', '`', '(']) || word.text.contains("{}") => {
                 if writes && rule.rule.is_about_writing() { Hit::Maybe } else { Hit::No }
             }
             _ if command.program().is_some_and(shows_no_content) => Hit::No,
-            Kind::Dynamic | Kind::Pattern => {
+            WordKind::Dynamic | WordKind::Pattern => {
                 let directories = command.directories.clone().unwrap_or_else(|| vec![self.scene.directory.to_owned()]);
                 let mut patterns = directories.iter().map(|directory| directory.join(&word.text));
                 let covers = |path: PathBuf| rule.rule.may_cover_pattern(writes, &path, self.scene.workspace);
@@ -352,7 +359,7 @@ impl Judge<'_> {
     }
 
     /// Returns why a command may run, or else the obstacle that keeps a rule from allowing it.
-    fn allowed(&self, command: &Simple) -> Result<Reason, Option<String>> {
+    fn allowed(&self, command: &Simple) -> Result<VerdictReason, Option<String>> {
         let reason = self.covered(command)?;
         if let Some(change) = self.script.changes.first() {
             return Err(Some(change.clone()));
@@ -361,9 +368,9 @@ impl Judge<'_> {
             let target = &redirect.target;
             let is_null = matches!(target.literal(), Some("/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin"));
             let is_covered =
-                target.kind == Kind::Literal && self.is_file_allowed(redirect.writes, &target.text, command);
+                target.kind == WordKind::Literal && self.is_file_allowed(redirect.writes, &target.text, command);
             let is_read = !redirect.writes
-                && target.kind == Kind::Literal
+                && target.kind == WordKind::Literal
                 && is_below(target, command, self.scene)
                 && !crate::is_secret_name(target.text.rsplit('/').next().unwrap_or_default());
             if !is_null && !is_covered && !is_read {
@@ -378,29 +385,31 @@ impl Judge<'_> {
         let paths = self.paths(command, path);
         let is_known = command.directories.is_some();
         let is_covered = |path: &PathBuf| {
-            let mut rules = self.rules.of(Verdict::Allow);
+            let mut rules = self.rules.with_verdict(Verdict::Allow);
             rules.any(|rule| rule.rule.covers_path(writes, path, self.scene.workspace))
         };
         is_known && paths.iter().all(is_covered)
     }
 
-    fn covered(&self, command: &Simple) -> Result<Reason, Option<String>> {
+    fn covered(&self, command: &Simple) -> Result<VerdictReason, Option<String>> {
         if self.policy.reads && reads_only(command, self.scene) {
             return match self.rules.excluded().iter().find(|excluded| may_read(command, excluded, self.scene)) {
                 Some(excluded) => Err(Some(format!("it may read `{}`, which is excluded", excluded.display()))),
-                None => Ok(Reason::Reads),
+                None => Ok(VerdictReason::Reads),
             };
         }
         let mut problem = None;
-        for rule in self.rules.of(Verdict::Allow) {
+        for rule in self.rules.with_verdict(Verdict::Allow) {
             let Some(length) = rule.rule.prefix(command) else { continue };
             match self.obstacle(command, length) {
-                None => return Ok(Reason::Rule { rule: rule.rule.text().to_owned(), source: rule.source.clone() }),
+                None => {
+                    return Ok(VerdictReason::Rule { rule: rule.rule.text().to_owned(), source: rule.source.clone() });
+                }
                 found => problem = found,
             }
         }
         if problem.is_none() && self.is_fetch(command) {
-            return Ok(Reason::Rule { rule: "net:…".to_owned(), source: Source::BuiltIn });
+            return Ok(VerdictReason::Rule { rule: "net:…".to_owned(), source: RuleSource::BuiltIn });
         }
         Err(problem)
     }
@@ -415,7 +424,7 @@ impl Judge<'_> {
         if let Some(outside) = directories.iter().find(|directory| !self.scene.contains(directory, ".")) {
             return Some(format!("it may run in `{}`, outside of the project", outside.display()));
         }
-        if let Some(word) = rest.iter().find(|word| word.kind == Kind::Dynamic || word.may_be_option()) {
+        if let Some(word) = rest.iter().find(|word| word.kind == WordKind::Dynamic || word.may_be_option()) {
             return Some(format!("the shell computes `{}`", word.text));
         }
         let is_git = command.program() == Some("git");
@@ -450,7 +459,8 @@ impl Judge<'_> {
     /// Returns whether a command only gets pages from hosts that rules allow.
     fn is_fetch(&self, command: &Simple) -> bool {
         let hosts = hosts(command);
-        let is_allowed = |host: &String| self.rules.of(Verdict::Allow).any(|rule| rule.rule.covers_host(host));
+        let is_allowed =
+            |host: &String| self.rules.with_verdict(Verdict::Allow).any(|rule| rule.rule.covers_host(host));
         let is_url = |word: &Word| word.text.starts_with("https://") || word.text.starts_with("http://");
         let is_quiet = |word: &Word| {
             let letters = word.text.strip_prefix('-').unwrap_or("?");
@@ -461,7 +471,7 @@ impl Judge<'_> {
             && !hosts.is_empty()
             && hosts.iter().all(is_allowed)
             && strange_variable(command).is_none()
-            && command.words[1..].iter().all(|word| word.kind == Kind::Literal && (is_url(word) || is_quiet(word)))
+            && command.words[1..].iter().all(|word| word.kind == WordKind::Literal && (is_url(word) || is_quiet(word)))
             // Redirects may lead to other hosts.
             && !command.words[1..].iter().any(|word| !is_url(word) && word.text.contains('L'))
     }

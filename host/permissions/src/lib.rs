@@ -26,10 +26,10 @@ mod tool_rule;
 mod words;
 mod wrapped;
 
-pub use judge::{Judgement, Otherwise, Part, Policy, Reason, Verdict, judge};
+pub use judge::{CommandVerdict, Judgement, ModePolicy, Otherwise, Verdict, VerdictReason, judge};
 pub use offer::offer;
 pub use rule::{Rule, RuleError};
-pub use rules::{BUILT_IN_RULES, Effective, Rules, Source};
+pub use rules::{BUILT_IN_RULES, Effective, PermissionRules, RuleSource};
 pub use scene::{Scene, normal};
 pub use tool_rule::ToolName;
 pub use words::is_secret_name;

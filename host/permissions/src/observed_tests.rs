@@ -2,7 +2,7 @@
 //! excluded.
 
 use crate::tests::rules;
-use crate::{Otherwise, Policy, Scene, Verdict, judge};
+use crate::{ModePolicy, Otherwise, Scene, Verdict, judge};
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -385,7 +385,7 @@ fn command_without_a_question_opens_nothing_outside_and_nothing_excluded() {
     let excluded = [".env", "hard", "private"].map(|name| world.workspace.join(name));
     let rules = rules(&[]).excluding(excluded.to_vec());
     let scene = Scene { workspace: &world.workspace, directory: &world.workspace, home: Some(Path::new("/home/user")) };
-    let policy = Policy { reads: true, otherwise: Otherwise::Ask };
+    let policy = ModePolicy { reads: true, otherwise: Otherwise::Ask };
     world.age();
     fs::read(&world.watched[0]).unwrap();
     let sees_access = !world.accessed().is_empty();
@@ -421,7 +421,7 @@ fn ordinary_commands_of_readers_need_no_question() {
     let world = World::new();
     let rules = rules(&[]).excluding(vec![world.workspace.join(".env")]);
     let scene = Scene { workspace: &world.workspace, directory: &world.workspace, home: None };
-    let policy = Policy { reads: true, otherwise: Otherwise::Ask };
+    let policy = ModePolicy { reads: true, otherwise: Otherwise::Ask };
     for line in [
         "ls -la src",
         "ls -ltr --color=never src",

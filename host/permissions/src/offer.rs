@@ -1,7 +1,7 @@
 //! The rule that a question offers to add.
 
-use crate::judge::{Otherwise, Policy, Verdict, judge};
-use crate::rules::{Rules, Source};
+use crate::judge::{ModePolicy, Otherwise, Verdict, judge};
+use crate::rules::{PermissionRules, RuleSource};
 use crate::scene::Scene;
 use crate::shell::{self, Simple, Word};
 use std::path::PathBuf;
@@ -58,8 +58,8 @@ const OFFERED: &[(&str, &[&str])] = &[
 /// Returns the rule that would allow a line in this project, if there is one that a person can overlook: the beginning
 /// of a command that builds or tests. There is no such rule for commands that destroy, publish, are computed, or are
 /// not known.
-pub fn offer(command: &str, scene: &Scene<'_>, rules: &Rules) -> Option<String> {
-    let policy = Policy { reads: true, otherwise: Otherwise::Ask };
+pub fn offer(command: &str, scene: &Scene<'_>, rules: &PermissionRules) -> Option<String> {
+    let policy = ModePolicy { reads: true, otherwise: Otherwise::Ask };
     let judgement = judge(command, scene, rules, policy);
     if judgement.verdict != Verdict::Ask {
         return None;
@@ -68,7 +68,7 @@ pub fn offer(command: &str, scene: &Scene<'_>, rules: &Rules) -> Option<String> 
     let mut offers = script.commands.iter().filter(|command| !command.is_contained).filter_map(prefix);
     let rule = offers.find(|rule| {
         let mut more = rules.clone();
-        let added = more.add(Verdict::Allow, rule, Source::File(PathBuf::new()), scene.home);
+        let added = more.add(Verdict::Allow, rule, RuleSource::File(PathBuf::new()), scene.home);
         added.is_ok() && judge(command, scene, &more, policy).verdict == Verdict::Allow
     })?;
     Some(rule)

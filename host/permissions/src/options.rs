@@ -5,7 +5,7 @@
 use crate::shell::{Simple, Word};
 
 /// Spellings of the options of a program.
-struct Program {
+struct ProgramOptions {
     names: &'static [&'static str],
     /// Words; the command has one of them. An empty list stands for all commands of the program.
     subcommands: &'static [&'static str],
@@ -19,21 +19,21 @@ const fn git(
     subcommands: &'static [&'static str],
     same: &'static [&'static [&'static str]],
     valued: &'static str,
-) -> Program {
-    Program { names: &["git"], subcommands, same, valued }
+) -> ProgramOptions {
+    ProgramOptions { names: &["git"], subcommands, same, valued }
 }
 
 const fn program(
     names: &'static [&'static str],
     same: &'static [&'static [&'static str]],
     valued: &'static str,
-) -> Program {
-    Program { names, subcommands: &[], same, valued }
+) -> ProgramOptions {
+    ProgramOptions { names, subcommands: &[], same, valued }
 }
 
 const FORCE: &[&str] = &["-f", "--force"];
 
-const PROGRAMS: &[Program] = &[
+const PROGRAMS: &[ProgramOptions] = &[
     // `+` and `:` begin a word that forces or deletes one branch.
     git(&["push"], &[&["-f", "--force", "+"], &["-d", "--delete", ":"], &["-u", "--set-upstream"]], "o"),
     git(
@@ -145,7 +145,7 @@ const PROGRAMS: &[Program] = &[
 /// Returns whether a command has an option, in any spelling that its program defines.
 pub(crate) fn has(command: &Simple, option: &str) -> bool {
     let arguments = &command.words[1..];
-    let has_group = |program: &Program, spelling: &str| {
+    let has_group = |program: &ProgramOptions, spelling: &str| {
         let mut groups = program.same.iter().filter(|group| group.contains(&spelling)).peekable();
         groups.peek().is_some()
             && groups.all(|group| group.iter().any(|spelling| is_given(arguments, spelling, program.valued)))
@@ -168,7 +168,7 @@ pub(crate) fn is_one(command: &Simple, word: &Word, options: &[&str]) -> bool {
     })
 }
 
-fn programs(command: &Simple) -> impl Iterator<Item = &'static Program> {
+fn programs(command: &Simple) -> impl Iterator<Item = &'static ProgramOptions> {
     let name = command.program();
     let has = |subcommand: &&str| command.words[1..].iter().any(|word| word.literal() == Some(*subcommand));
     PROGRAMS.iter().filter(move |program| {

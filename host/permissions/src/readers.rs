@@ -5,11 +5,11 @@
 //! `--exclude-from`, `-c` of the programs that compare checksums.
 
 use crate::scene::Scene;
-use crate::shell::{Kind, Simple, Word};
+use crate::shell::{Simple, Word, WordKind};
 use crate::words::{Arguments, is_readable, selects_secret};
 
 /// A program that only reads.
-pub(crate) struct Reader {
+pub(crate) struct ReadOnlyProgram {
     names: &'static [&'static str],
     arguments: Arguments,
     /// Letters of options without a value, and then of options with one that names no file.
@@ -25,11 +25,11 @@ const fn reader(
     arguments: Arguments,
     letters: (&'static str, &'static str),
     long: &'static str,
-) -> Reader {
-    Reader { names, arguments, letters, long, most: usize::MAX }
+) -> ReadOnlyProgram {
+    ReadOnlyProgram { names, arguments, letters, long, most: usize::MAX }
 }
 
-const READERS: &[Reader] = &[
+const READERS: &[ReadOnlyProgram] = &[
     reader(
         &[
             ":", "true", "false", "pwd", "whoami", "id", "uname", "arch", "nproc", "echo", "printf", "basename",
@@ -176,7 +176,7 @@ const READERS: &[Reader] = &[
          show-function-line side-by-side speed-large-files strip-trailing-cr suppress-blank-empty \
          suppress-common-lines tabsize text unified width",
     ),
-    Reader {
+    ReadOnlyProgram {
         names: &["uniq"],
         arguments: Arguments::Content,
         letters: ("cdDiuz", "fsw"),
@@ -184,7 +184,13 @@ const READERS: &[Reader] = &[
          zero-terminated",
         most: 1,
     },
-    Reader { names: &["xxd"], arguments: Arguments::Content, letters: ("abCdeEipuR", "cglnos"), long: "", most: 1 },
+    ReadOnlyProgram {
+        names: &["xxd"],
+        arguments: Arguments::Content,
+        letters: ("abCdeEipuR", "cglnos"),
+        long: "",
+        most: 1,
+    },
     reader(
         &["grep", "egrep", "fgrep"],
         Arguments::Trees,
@@ -218,13 +224,14 @@ const FIND: &str = "a amin and anewer atime cmin cnewer ctime d daystart depth e
          regex regextype samefile size true type uid used user wholename writable xdev xtype E";
 
 /// Returns the entry of a program; `find` has [`is_find`] instead.
-pub(crate) fn of(name: &str) -> Option<&'static Reader> {
+pub(crate) fn find_reader(name: &str) -> Option<&'static ReadOnlyProgram> {
     READERS.iter().find(|reader| reader.names.contains(&name))
 }
 
 /// Returns whether a program is one that only reads, and opens no file that its arguments name.
 pub(crate) fn shows_no_content(name: &str) -> bool {
-    name == "find" || of(name).is_some_and(|reader| matches!(reader.arguments, Arguments::Texts | Arguments::Names))
+    name == "find"
+        || find_reader(name).is_some_and(|reader| matches!(reader.arguments, Arguments::Texts | Arguments::Names))
 }
 
 /// Returns whether `find` only shows names.
@@ -239,7 +246,7 @@ pub(crate) fn is_find(command: &Simple, scene: &Scene<'_>) -> bool {
     })
 }
 
-impl Reader {
+impl ReadOnlyProgram {
     /// Returns whether a command of this program opens nothing but files of the workspace, and changes nothing.
     pub(crate) fn permits(&self, command: &Simple, scene: &Scene<'_>) -> bool {
         let arguments = &command.words[1..];
@@ -290,7 +297,7 @@ impl Reader {
 /// Returns whether a word names a directory, in one of the directories where a command may start.
 fn is_directory(word: &Word, command: &Simple) -> bool {
     let mut directories = command.directories.iter().flatten();
-    word.kind != Kind::Literal || directories.any(|directory| directory.join(&word.text).is_dir())
+    word.kind != WordKind::Literal || directories.any(|directory| directory.join(&word.text).is_dir())
 }
 
 /// Returns whether `date` only shows a time: it sets the clock to a word that is neither a format nor a value.

@@ -3,7 +3,7 @@
 use crate::git_reads::is_git;
 use crate::readers::{self, is_find};
 use crate::scene::Scene;
-use crate::shell::{Kind, Simple, Word};
+use crate::shell::{Simple, Word, WordKind};
 use crate::words::{Arguments, is_readable};
 
 /// Programs whose version may be asked for. Not those that a project replaces, such as `cargo` with `rust-toolchain.toml`.
@@ -40,7 +40,8 @@ const VARIABLES: &[&str] = &[
 
 /// Returns the first variable of a command that may change its behaviour.
 pub(crate) fn strange_variable(command: &Simple) -> Option<&str> {
-    let strange = |(name, value): &&(String, Word)| !VARIABLES.contains(&name.as_str()) || value.kind == Kind::Dynamic;
+    let strange =
+        |(name, value): &&(String, Word)| !VARIABLES.contains(&name.as_str()) || value.kind == WordKind::Dynamic;
     command.assignments.iter().find(strange).map(|(name, _)| name.as_str())
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn reads_only(command: &Simple, scene: &Scene<'_>) -> bool {
             matches!(arguments, [option, word] if matches!(option.literal(), Some("-v" | "-V")) && word.literal().is_some())
         }
         "hostname" => arguments.is_empty(),
-        _ => readers::of(name).is_some_and(|reader| reader.permits(command, scene)),
+        _ => readers::find_reader(name).is_some_and(|reader| reader.permits(command, scene)),
     }
 }
 

@@ -68,7 +68,7 @@ fn are_hooks_apart(hooks: &Path) -> bool {
 
 fn is_plain_config(path: &Path) -> bool {
     let Some(text) = read_at_most(path, MAX_CONFIG) else { return false };
-    let is_plain = |entry: &config::Entry| {
+    let is_plain = |entry: &config::ConfigEntry| {
         // `ext::` in front of an address is a program.
         harmless::holds_no_command(entry)
             && harmless::is_address(entry.text())

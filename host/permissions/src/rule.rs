@@ -2,7 +2,7 @@
 
 use crate::glob::glob;
 use crate::scene::normal;
-use crate::shell::{Kind, Simple, Word, word};
+use crate::shell::{Simple, Word, WordKind, word};
 use crate::tool_rule::{self, ToolName, ToolRule};
 use crate::{git, options};
 use std::path::{Component, Path, PathBuf};
@@ -17,11 +17,11 @@ const MAX_BYTES: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     text: String,
-    subject: Subject,
+    subject: RuleSubject,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Subject {
+enum RuleSubject {
     Command(Vec<Word>),
     Write(String),
     Read(String),
@@ -67,8 +67,8 @@ impl Rule {
             return Err(failed(&form));
         }
         let subject = match trimmed.split_once(':') {
-            Some(("write", at)) => Subject::Write(path(at.trim())?),
-            Some(("read", at)) => Subject::Read(path(at.trim())?),
+            Some(("write", at)) => RuleSubject::Write(path(at.trim())?),
+            Some(("read", at)) => RuleSubject::Read(path(at.trim())?),
             Some(("net", host)) => {
                 let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
                 let plain = host.strip_prefix("*.").unwrap_or(&host);
@@ -78,11 +78,13 @@ impl Rule {
                         "`net:` takes the name of a host, such as `net:example.com` or `net:*.example.com`",
                     ));
                 }
-                Subject::Host(host)
+                RuleSubject::Host(host)
             }
-            Some((kind @ ("mcp" | "tool"), name)) => Subject::Tool(ToolRule::parse(kind, name.trim()).map_err(failed)?),
+            Some((kind @ ("mcp" | "tool"), name)) => {
+                RuleSubject::Tool(ToolRule::parse(kind, name.trim()).map_err(failed)?)
+            }
             Some((kind, _)) if tool_rule::is_kind(kind) => return Err(failed(tool_rule::KINDS)),
-            _ => Subject::Command(words(trimmed, home).map_err(|reason| failed(&reason))?),
+            _ => RuleSubject::Command(split_words(trimmed, home).map_err(|reason| failed(&reason))?),
         };
         Ok(Self { text: trimmed.to_owned(), subject })
     }
@@ -95,27 +97,27 @@ impl Rule {
     /// Returns whether the rule contains `*`, which rules that allow may not.
     pub fn has_pattern(&self) -> bool {
         match &self.subject {
-            Subject::Command(words) => words.iter().any(|word| word.kind == Kind::Pattern),
-            Subject::Write(path) | Subject::Read(path) => path.contains('*'),
-            Subject::Host(host) => host == "*",
-            Subject::Tool(rule) => rule.has_pattern(),
+            RuleSubject::Command(words) => words.iter().any(|word| word.kind == WordKind::Pattern),
+            RuleSubject::Write(path) | RuleSubject::Read(path) => path.contains('*'),
+            RuleSubject::Host(host) => host == "*",
+            RuleSubject::Tool(rule) => rule.has_pattern(),
         }
     }
 
     /// Returns whether the rule is about tools of MCP servers or plugins.
     pub fn is_about_tools(&self) -> bool {
-        matches!(self.subject, Subject::Tool(_))
+        matches!(self.subject, RuleSubject::Tool(_))
     }
 
     /// Returns whether the rule is about a tool.
     pub fn covers_tool(&self, tool: &ToolName) -> bool {
-        matches!(&self.subject, Subject::Tool(rule) if rule.covers(tool))
+        matches!(&self.subject, RuleSubject::Tool(rule) if rule.covers(tool))
     }
 
     /// Returns the number of words of a command that the rule covers by being its beginning, exactly as written.
     pub(crate) fn prefix(&self, command: &Simple) -> Option<usize> {
-        let Subject::Command(words) = &self.subject else { return None };
-        let is_same = |(wanted, given): (&Word, &Word)| wanted.kind == Kind::Literal && wanted == given;
+        let RuleSubject::Command(words) = &self.subject else { return None };
+        let is_same = |(wanted, given): (&Word, &Word)| wanted.kind == WordKind::Literal && wanted == given;
         let is_prefix = words.len() <= command.words.len() && words.iter().zip(&command.words).all(is_same);
         is_prefix.then_some(words.len())
     }
@@ -123,7 +125,7 @@ impl Rule {
     /// Returns whether a rule that denies or asks applies: the program by its name, options at any place and in any
     /// grouping and spelling, and other words in their order.
     pub(crate) fn hits(&self, command: &Simple) -> Hit {
-        let Subject::Command(words) = &self.subject else { return Hit::No };
+        let RuleSubject::Command(words) = &self.subject else { return Hit::No };
         let hit = Self::hit(words, command);
         git::in_other_words(command).map_or(hit, |same| hit.max(Self::hit(words, &same)))
     }
@@ -138,7 +140,7 @@ impl Rule {
             None => Hit::Maybe,
         };
         let arguments = &command.words[1..];
-        let is_computed = arguments.iter().any(|word| word.kind != Kind::Literal);
+        let is_computed = arguments.iter().any(|word| word.kind != WordKind::Literal);
         let (mut at, mut certain) = (0, program);
         for wanted in &words[1..] {
             let found = match wanted.text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
@@ -165,7 +167,7 @@ impl Rule {
     /// Returns whether the rule is about writing (or reading) a path, which is absolute and normal.
     pub(crate) fn covers_path(&self, writes: bool, path: &Path, workspace: &Path) -> bool {
         let of = match (&self.subject, writes) {
-            (Subject::Write(of), true) | (Subject::Read(of), false) => of,
+            (RuleSubject::Write(of), true) | (RuleSubject::Read(of), false) => of,
             _ => return false,
         };
         let absolute: PathBuf = normal(&workspace.join(of));
@@ -178,7 +180,7 @@ impl Rule {
     /// Returns whether the rule may be about writing (or reading) a file that an absolute pattern of the shell stands for.
     pub(crate) fn may_cover_pattern(&self, writes: bool, pattern: &Path, workspace: &Path) -> bool {
         let of = match (&self.subject, writes) {
-            (Subject::Write(of), true) | (Subject::Read(of), false) => of,
+            (RuleSubject::Write(of), true) | (RuleSubject::Read(of), false) => of,
             _ => return false,
         };
         if of.contains('*') || pattern.components().any(|part| part == Component::ParentDir) {
@@ -201,33 +203,33 @@ impl Rule {
     /// Returns whether the rule is about writing, and the path as it was written; `None` if it is not about files.
     pub fn file(&self) -> Option<(bool, &str)> {
         match &self.subject {
-            Subject::Write(path) => Some((true, path)),
-            Subject::Read(path) => Some((false, path)),
-            Subject::Command(_) | Subject::Host(_) | Subject::Tool(_) => None,
+            RuleSubject::Write(path) => Some((true, path)),
+            RuleSubject::Read(path) => Some((false, path)),
+            RuleSubject::Command(_) | RuleSubject::Host(_) | RuleSubject::Tool(_) => None,
         }
     }
 
     /// Returns the host that the rule is about; `*.` in it stands for all hosts below.
     pub fn host(&self) -> Option<&str> {
         match &self.subject {
-            Subject::Host(host) => Some(host),
-            Subject::Command(_) | Subject::Write(_) | Subject::Read(_) | Subject::Tool(_) => None,
+            RuleSubject::Host(host) => Some(host),
+            RuleSubject::Command(_) | RuleSubject::Write(_) | RuleSubject::Read(_) | RuleSubject::Tool(_) => None,
         }
     }
 
     /// Returns whether the rule is about files.
     pub(crate) fn is_about_files(&self) -> bool {
-        matches!(self.subject, Subject::Write(_) | Subject::Read(_))
+        matches!(self.subject, RuleSubject::Write(_) | RuleSubject::Read(_))
     }
 
     /// Returns whether the rule is about writing files.
     pub(crate) fn is_about_writing(&self) -> bool {
-        matches!(self.subject, Subject::Write(_))
+        matches!(self.subject, RuleSubject::Write(_))
     }
 
     /// Returns whether the rule is about connections to this host.
     pub(crate) fn covers_host(&self, host: &str) -> bool {
-        let Subject::Host(of) = &self.subject else { return false };
+        let RuleSubject::Host(of) = &self.subject else { return false };
         match of.strip_prefix("*.") {
             Some(below) => host.strip_suffix(below).is_some_and(|rest| rest.ends_with('.')),
             None => of == "*" || of == host,
@@ -236,12 +238,12 @@ impl Rule {
 }
 
 /// Splits the text of a rule into words. A star stands for any text, unless it is quoted or escaped.
-fn words(text: &str, home: Option<&str>) -> Result<Vec<Word>, String> {
+fn split_words(text: &str, home: Option<&str>) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     for (start, end) in word_ranges(text)? {
         let read = word::read(&text[start..end], home).map_err(|error| error.to_string())?;
         match read.kind {
-            Kind::Dynamic => return Err("a rule cannot contain variables or substitutions".to_owned()),
+            WordKind::Dynamic => return Err("a rule cannot contain variables or substitutions".to_owned()),
             _ => words.push(read),
         }
     }
@@ -282,16 +284,16 @@ fn word_ranges(text: &str) -> Result<Vec<(usize, usize)>, String> {
 /// Returns whether a word of a command is one of a rule. Spellings of the same path count as the same.
 fn is_word(wanted: &Word, given: &Word) -> bool {
     match given.kind {
-        Kind::Dynamic => false,
+        WordKind::Dynamic => false,
         // `/*` in a rule that is quoted stands for the pattern itself.
-        Kind::Pattern => wanted.text == given.text,
-        Kind::Literal => matches_text(wanted, &given.text) || matches_text(wanted, &plain(&given.text)),
+        WordKind::Pattern => wanted.text == given.text,
+        WordKind::Literal => matches_text(wanted, &given.text) || matches_text(wanted, &plain(&given.text)),
     }
 }
 
 fn matches_text(wanted: &Word, text: &str) -> bool {
     match wanted.kind {
-        Kind::Pattern => glob(&wanted.text, text),
+        WordKind::Pattern => glob(&wanted.text, text),
         _ => wanted.text == text,
     }
 }

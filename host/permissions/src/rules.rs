@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The place where a rule is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum RuleSource {
     /// Part of Pinion.
     BuiltIn,
     /// A file of the user.
@@ -16,7 +16,7 @@ pub enum Source {
     Project(PathBuf),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn => f.write_str("built in"),
@@ -33,12 +33,12 @@ pub struct Effective {
     /// The rule.
     pub rule: Rule,
     /// The file that has the rule.
-    pub source: Source,
+    pub source: RuleSource,
 }
 
 /// All rules that are in effect.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
+pub struct PermissionRules {
     rules: Vec<Effective>,
     /// Files and directories that nothing but the user's answer keeps programs from.
     excluded: Vec<PathBuf>,
@@ -97,11 +97,11 @@ pub const BUILT_IN_RULES: &[&str] = &[
     r"crontab -r",
 ];
 
-impl Rules {
+impl PermissionRules {
     /// Creates the rules of Pinion.
     pub fn built_in(home: Option<&Path>) -> Self {
         let rule = |text: &&str| Rule::parse(text, home).ok();
-        let deny = |rule| Effective { verdict: Verdict::Deny, rule, source: Source::BuiltIn };
+        let deny = |rule| Effective { verdict: Verdict::Deny, rule, source: RuleSource::BuiltIn };
         Self { rules: BUILT_IN_RULES.iter().filter_map(rule).map(deny).collect(), excluded: Vec::new() }
     }
 
@@ -122,7 +122,7 @@ impl Rules {
     ///
     /// # Errors
     /// The text is not a rule, a rule that allows contains a star, or a project allows something.
-    pub fn add(&mut self, verdict: Verdict, text: &str, source: Source, home: Option<&Path>) -> Result<(), String> {
+    pub fn add(&mut self, verdict: Verdict, text: &str, source: RuleSource, home: Option<&Path>) -> Result<(), String> {
         let rule = Rule::parse(text, home).map_err(|error: RuleError| error.to_string())?;
         if verdict == Verdict::Allow && rule.has_pattern() {
             return Err(format!(
@@ -130,7 +130,7 @@ impl Rules {
                 rule.text()
             ));
         }
-        if verdict == Verdict::Allow && matches!(source, Source::Project(_)) {
+        if verdict == Verdict::Allow && matches!(source, RuleSource::Project(_)) {
             return Err(format!("the rule `{}` of a project cannot allow anything", rule.text()));
         }
         let added = Effective { verdict, rule, source };
@@ -165,12 +165,12 @@ impl Rules {
 
     /// Returns a rule of the user or of the project that denies or asks, if there is one.
     pub(crate) fn narrowing(&self) -> Option<&Effective> {
-        let is_own = |rule: &&Effective| rule.verdict != Verdict::Allow && rule.source != Source::BuiltIn;
+        let is_own = |rule: &&Effective| rule.verdict != Verdict::Allow && rule.source != RuleSource::BuiltIn;
         self.rules.iter().filter(is_own).find(|rule| !rule.rule.is_about_tools())
     }
 
     /// Returns the rules with an effect.
-    pub(crate) fn of(&self, verdict: Verdict) -> impl Iterator<Item = &Effective> {
+    pub(crate) fn with_verdict(&self, verdict: Verdict) -> impl Iterator<Item = &Effective> {
         self.rules.iter().filter(move |rule| rule.verdict == verdict)
     }
 }

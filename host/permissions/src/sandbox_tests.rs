@@ -1,12 +1,12 @@
 //! Decisions where the sandbox confines programs, and about commands in arguments.
 
 use crate::tests::judged;
-use crate::{Otherwise, Policy, Verdict};
+use crate::{ModePolicy, Otherwise, Verdict};
 use Verdict::{Allow, Ask, Deny};
 
 #[test]
 fn here_documents_and_braces_stay_in_the_sandbox() {
-    let policy = Policy { reads: true, otherwise: Otherwise::Sandbox };
+    let policy = ModePolicy { reads: true, otherwise: Otherwise::Sandbox };
     for command in [
         "python3 - <<'EOF'\nprint(1)\nEOF",
         "python3 - a b <<'EOF'\nprint(1)\nEOF",
@@ -38,7 +38,7 @@ fn here_documents_and_braces_stay_in_the_sandbox() {
 
 #[test]
 fn destroying_commits_is_a_question_in_the_sandbox() {
-    let policy = Policy { reads: true, otherwise: Otherwise::Sandbox };
+    let policy = ModePolicy { reads: true, otherwise: Otherwise::Sandbox };
     for command in [
         "rm -rf .git",
         "rm -rf .git/objects .git/refs",
@@ -83,7 +83,7 @@ fn destroying_commits_is_a_question_in_the_sandbox() {
 
 #[test]
 fn rule_asks_about_commands_behind_unknown_wrappers() {
-    let all = Policy { reads: true, otherwise: Otherwise::Allow };
+    let all = ModePolicy { reads: true, otherwise: Otherwise::Allow };
     for command in [
         "npx git push",
         "uv run git push origin",

@@ -2,7 +2,7 @@
 
 use crate::Verdict::{self, Allow, Ask, Deny};
 use crate::tests::{SANDBOX, STRICT, judged, project, rules};
-use crate::{Otherwise, Policy, Scene, judge};
+use crate::{ModePolicy, Otherwise, Scene, judge};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -111,7 +111,7 @@ impl Configured {
         Self { _directory: directory, workspace, home }
     }
 
-    fn verdict(&self, command: &str, own: &[(Verdict, &str)], policy: Policy) -> Verdict {
+    fn verdict(&self, command: &str, own: &[(Verdict, &str)], policy: ModePolicy) -> Verdict {
         let home: &Path = &self.home;
         let scene = Scene { workspace: &self.workspace, directory: &self.workspace, home: Some(home) };
         judge(command, &scene, &rules(own), policy).verdict
@@ -157,7 +157,7 @@ fn alias_that_a_command_records_is_seen_by_rules_that_deny() {
 
 #[test]
 fn alias_is_never_known_to_be_safe() {
-    let plan = Policy { reads: true, otherwise: Otherwise::Deny };
+    let plan = ModePolicy { reads: true, otherwise: Otherwise::Deny };
     for (repositorys, users) in [("[alias]\n\tst = status\n", ""), ("", "[alias]\n\tst = status\n"), ("", "")] {
         let project = Configured::new(repositorys, users);
         assert_eq!(project.verdict("git st", &[], STRICT), Ask);

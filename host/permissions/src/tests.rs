@@ -1,12 +1,12 @@
 //! Decisions on commands, and on commands hidden in them.
 
-use crate::{Judgement, Otherwise, Policy, Rules, Scene, Source, Verdict, judge, offer, shell};
+use crate::{Judgement, ModePolicy, Otherwise, PermissionRules, RuleSource, Scene, Verdict, judge, offer, shell};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
 const HOME: &str = "/home/user";
-pub(crate) const STRICT: Policy = Policy { reads: true, otherwise: Otherwise::Ask };
-pub(crate) const SANDBOX: Policy = Policy { reads: true, otherwise: Otherwise::Sandbox };
+pub(crate) const STRICT: ModePolicy = ModePolicy { reads: true, otherwise: Otherwise::Ask };
+pub(crate) const SANDBOX: ModePolicy = ModePolicy { reads: true, otherwise: Otherwise::Sandbox };
 
 pub(crate) fn scene(workspace: &Path) -> Scene<'_> {
     Scene { workspace, directory: workspace, home: Some(Path::new(HOME)) }
@@ -20,14 +20,14 @@ pub(crate) fn project() -> (tempfile::TempDir, PathBuf) {
     (directory, workspace)
 }
 
-pub(crate) fn rules(own: &[(Verdict, &str)]) -> Rules {
-    let mut rules = Rules::built_in(Some(Path::new(HOME)));
-    let source = || Source::File("config.toml".into());
+pub(crate) fn rules(own: &[(Verdict, &str)]) -> PermissionRules {
+    let mut rules = PermissionRules::built_in(Some(Path::new(HOME)));
+    let source = || RuleSource::File("config.toml".into());
     own.iter().for_each(|(verdict, rule)| rules.add(*verdict, rule, source(), Some(Path::new(HOME))).unwrap());
     rules
 }
 
-pub(crate) fn judged(command: &str, own: &[(Verdict, &str)], policy: Policy) -> Judgement {
+pub(crate) fn judged(command: &str, own: &[(Verdict, &str)], policy: ModePolicy) -> Judgement {
     let (_directory, workspace) = project();
     judge(command, &scene(&workspace), &rules(own), policy)
 }
@@ -152,7 +152,7 @@ fn uncertain_readings_ask() {
 
 #[test]
 fn built_in_rules_deny_in_every_spelling() {
-    for policy in [STRICT, SANDBOX, Policy { reads: true, otherwise: Otherwise::Allow }] {
+    for policy in [STRICT, SANDBOX, ModePolicy { reads: true, otherwise: Otherwise::Allow }] {
         for command in [
             "rm -rf /",
             "rm  -fr\t/",
@@ -361,14 +361,14 @@ fn offers_are_conservative_and_suffice() {
 
 #[test]
 fn projects_only_narrow_and_rules_are_checked() {
-    let mut rules = Rules::default();
-    let project = || Source::Project("p".into());
+    let mut rules = PermissionRules::default();
+    let project = || RuleSource::Project("p".into());
     assert!(rules.add(Allow, "ls", project(), None).is_err());
     assert!(rules.add(Deny, "ls", project(), None).is_ok());
     for rule in ["", "  ", "a $X", "a 'b", "* x", "net:", "net:a/b", "a\nb", "a;b", "write:"] {
         assert!(rules.add(Deny, rule, project(), None).is_err(), "{rule}");
     }
-    assert!(rules.add(Allow, "npm *", Source::BuiltIn, None).is_err());
+    assert!(rules.add(Allow, "npm *", RuleSource::BuiltIn, None).is_err());
 }
 
 #[test]

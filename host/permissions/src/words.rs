@@ -2,7 +2,7 @@
 
 use crate::glob::glob;
 use crate::scene::{Scene, expansions};
-use crate::shell::{Kind, Simple, Word};
+use crate::shell::{Simple, Word, WordKind};
 use std::path::PathBuf;
 
 /// Names of files with secrets, to compare with patterns.
@@ -56,9 +56,11 @@ pub(crate) fn is_banned(word: &Word, banned: &[&str]) -> bool {
 /// Returns whether a word names nothing that is outside of the workspace or secret.
 pub(crate) fn is_readable(word: &Word, arguments: Arguments, command: &Simple, scene: &Scene<'_>) -> bool {
     match (word.kind, arguments) {
-        (Kind::Dynamic, _) | (Kind::Pattern, Arguments::Content | Arguments::Trees) => return false,
-        (_, Arguments::Texts) => return word.kind == Kind::Literal,
-        (Kind::Pattern, Arguments::Names | Arguments::Measures) if !stays_inside(word, command, scene) => return false,
+        (WordKind::Dynamic, _) | (WordKind::Pattern, Arguments::Content | Arguments::Trees) => return false,
+        (_, Arguments::Texts) => return word.kind == WordKind::Literal,
+        (WordKind::Pattern, Arguments::Names | Arguments::Measures) if !stays_inside(word, command, scene) => {
+            return false;
+        }
         _ => {}
     }
     let shows_names = matches!(arguments, Arguments::Names | Arguments::Measures);
@@ -77,7 +79,7 @@ fn stays_inside(word: &Word, command: &Simple, scene: &Scene<'_>) -> bool {
 /// Returns whether a word, or the value in it, names nothing outside of the workspace.
 pub(crate) fn is_below(word: &Word, command: &Simple, scene: &Scene<'_>) -> bool {
     let text = word.text.as_str();
-    if text.split(['/', '=', ':', ',']).any(|part| part == "..") && word.kind != Kind::Literal {
+    if text.split(['/', '=', ':', ',']).any(|part| part == "..") && word.kind != WordKind::Literal {
         return false;
     }
     let mut parts = vec![text];

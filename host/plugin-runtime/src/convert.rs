@@ -198,7 +198,7 @@ pub(crate) fn outcome(tool: &str, revised: Result<wit::ToolOutput, wit::ToolErro
         Ok(output) => tool_output(output).map(Ok),
         Err(error) => tool_error(tool, error),
     }?;
-    let failure = CallFailure::of(&result);
+    let failure = CallFailure::from_result(&result);
     let ToolOutput { content, details, display, .. } =
         result.unwrap_or_else(|error| ToolOutput::text(error.for_model()));
     Ok(CallOutcome { content, details, display, failure })

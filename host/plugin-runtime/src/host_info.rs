@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The settings of one generation of a plugin.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct GenerationSettings {
     /// The plugin's own section of the config, as JSON.
     pub(crate) config: Arc<str>,
     /// The number of the generation.
@@ -20,7 +20,7 @@ pub(crate) trait LoadedPlugins: Send + Sync {
     fn commands(&self) -> Vec<wit::CommandInfo>;
     fn plugins(&self) -> Vec<wit::PluginInfo>;
     /// Returns the settings of the current generation of a plugin, if it is still loaded.
-    fn settings(&self, plugin: &PluginAuthority) -> Option<Settings>;
+    fn settings(&self, plugin: &PluginAuthority) -> Option<GenerationSettings>;
 }
 
 /// Provides facts that the runtime itself does not know. Implemented by the application.

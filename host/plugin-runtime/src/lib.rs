@@ -64,7 +64,7 @@ mod registry;
 mod runtime;
 mod shared;
 
-pub use calls::commands::{Action, CommandError, Completion};
+pub use calls::commands::{CommandError, Completion, HostAction};
 pub use capability::agents::AgentsGrant;
 pub use capability::definition::{GrantContext, Switch};
 pub use capability::files::shell_word;
@@ -90,16 +90,16 @@ pub use host::guard::{guard_for_parent, guard_programs};
 pub use host::process::ProgramGroup;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
-pub use loading::cache::{CacheKey, Origin};
+pub use loading::cache::{CacheKey, CodeOrigin};
 pub use loading::compiler::{Compiler, compile_for_parent};
 pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
 pub use loading::lists::CommandDefinition;
 pub use loading::settings::PluginSettings;
-pub use loading::source::{FileOrigin, Source};
+pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
-pub use pinion_workspace::grants::access::Access;
+pub use pinion_workspace::grants::access::FileAccess;
 pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};
 pub use pinion_workspace::paths::real::without_links;
 pub use pinion_workspace::{FileList, list_files};

@@ -160,7 +160,7 @@ impl Inspection {
     ///
     /// # Errors
     /// The bytes are not a plugin for this host; the error says why and how to fix it.
-    pub fn of(bytes: &[u8]) -> Result<Self, ManifestError> {
+    pub fn from_component(bytes: &[u8]) -> Result<Self, ManifestError> {
         let sections = Sections::read(bytes)?;
         let manifest = parse_manifest(sections.manifest.ok_or(ManifestError::Missing)?)?;
         check_api(&manifest.api)?;
@@ -250,7 +250,7 @@ impl<'a> Sections<'a> {
         let mut sizes = Sizes::default();
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload.map_err(|e| not_a_component(&e))?;
-            sizes.take(&payload)?;
+            sizes.count_payload(&payload)?;
             let depth = sizes.nesting();
             match payload {
                 // The outermost section counts: `pack` may override the one that a compiler left in a module.
@@ -382,19 +382,21 @@ mod tests {
     #[test]
     fn text_is_not_a_component() {
         for bytes in [&b"hello"[..], b"", b"\0asm", b"\0asm\xff\xff\xff\xff", &[0xa7; 4096]] {
-            let Err(error @ ManifestError::NotAComponent(_)) = Inspection::of(bytes) else { panic!("{bytes:?}") };
+            let Err(error @ ManifestError::NotAComponent(_)) = Inspection::from_component(bytes) else {
+                panic!("{bytes:?}")
+            };
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
         }
     }
 
     #[test]
     fn core_module_is_rejected() {
-        assert_eq!(Inspection::of(b"\0asm\x01\0\0\0"), Err(ManifestError::CoreModule));
+        assert_eq!(Inspection::from_component(b"\0asm\x01\0\0\0"), Err(ManifestError::CoreModule));
     }
 
     #[test]
     fn component_without_a_manifest_is_rejected() {
-        assert_eq!(Inspection::of(b"\0asm\x0d\0\x01\0"), Err(ManifestError::Missing));
+        assert_eq!(Inspection::from_component(b"\0asm\x0d\0\x01\0"), Err(ManifestError::Missing));
     }
 
     #[test]

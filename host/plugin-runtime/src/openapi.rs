@@ -23,11 +23,11 @@
 use crate::capability::table::Grants;
 use crate::errors::load::LoadError;
 use crate::loading::settings::PluginSettings;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::policy::{Ceiling, Component, PluginPolicy};
 use crate::shared::RuntimeConfig;
 use pinion_egress::{InvalidRule, Policy};
-use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::access::FileAccess;
 use pinion_workspace::paths::unblocked::open_regular;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -119,8 +119,8 @@ impl OpenApi {
 
     /// The plugin, for [`Runtime::add`](crate::Runtime::add). Its tools appear once the runtime asks for offers
     /// ([`Runtime::begin_offers`](crate::Runtime::begin_offers)).
-    pub fn source() -> Source {
-        Source::BuiltIn { name: NAME, bytes: COMPONENT, description: None }
+    pub fn source() -> PluginSource {
+        PluginSource::BuiltIn { name: NAME, bytes: COMPONENT, description: None }
     }
 
     fn with(mut self, key: &str, value: Value) -> Self {
@@ -178,7 +178,7 @@ impl RuntimeConfig {
         requests.push(server);
         let rule = |url: String| url.parse().map_err(|source| OpenApiError::Address { url, source });
         let rules = requests.into_iter().map(rule).collect::<Result<_, _>>()?;
-        let files = document.iter().map(|directory| (directory.path().to_owned(), Access::Read)).collect();
+        let files = document.iter().map(|directory| (directory.path().to_owned(), FileAccess::Read)).collect();
         let grants = Grants { files, http: Policy::new(rules), ..Grants::default() };
         let policy = WithOpenApi { policy: self.policy, name, section, grants, _document: document };
         Ok(Self { policy: Arc::new(policy), ..self })
@@ -204,7 +204,8 @@ struct WithOpenApi {
 
 impl WithOpenApi {
     fn added(&self, component: &Component<'_>, mut settings: PluginSettings) -> PluginSettings {
-        let is_bridge = matches!(component.source, Source::BuiltIn { bytes, .. } if std::ptr::eq(*bytes, COMPONENT));
+        let is_bridge =
+            matches!(component.source, PluginSource::BuiltIn { bytes, .. } if std::ptr::eq(*bytes, COMPONENT));
         if !is_bridge {
             return settings;
         }

@@ -10,7 +10,7 @@
 use crate::capability::table::{Asks, Grants};
 use crate::errors::load::LoadError;
 use crate::loading::settings::PluginSettings;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::loading::wording::folded;
 use crate::manifest::{Lifetime, Manifest};
 use pinion_protocol::Authority;
@@ -24,7 +24,7 @@ pub struct Component<'a> {
     /// The manifest of the bytes that are compiled.
     pub manifest: &'a Manifest,
     /// The origin of the bytes.
-    pub source: &'a Source,
+    pub source: &'a PluginSource,
     /// BLAKE3 of the bytes, in hexadecimal.
     pub digest: &'a str,
     /// The path that identifies its file, as [`without_links`](crate::without_links) returns it; `None` without a file.
@@ -138,13 +138,13 @@ pub(crate) fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> 
         destructive: false,
         delegates: declared.delegates && !most.delegates,
     };
-    beyond.words()
+    beyond.effect_names()
 }
 
 /// Returns whether people could confuse the names of two plugins, because they read or look alike. In names of plugins, `5`
 /// looks like `s`.
 pub fn is_alike(one: &str, other: &str) -> bool {
-    Likeness::of(one).is_like(&Likeness::of(other))
+    Likeness::from_name(one).is_like(&Likeness::from_name(other))
 }
 
 /// The name of a plugin as people may read it, for comparisons with many others.
@@ -156,7 +156,7 @@ pub struct Likeness {
 
 impl Likeness {
     /// The likeness of a name.
-    pub fn of(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         let [read, drawn] = folded(name);
         Self { read, drawn: drawn.replace('5', "s") }
     }
@@ -170,7 +170,7 @@ impl Likeness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_workspace::grants::access::Access;
+    use pinion_workspace::grants::access::FileAccess;
 
     const READS: Authority = Authority::READ_ONLY;
     const RUNS: Authority = Authority { executes: true, ..Authority::READ_ONLY };
@@ -191,9 +191,9 @@ mod tests {
     #[test]
     fn excess_names_additions_only() {
         let files = |access| Asks { files: Some(access), ..Asks::default() };
-        let old = offer(files(Access::Read), &[("look", READS), ("run", RUNS)]);
+        let old = offer(files(FileAccess::Read), &[("look", READS), ("run", RUNS)]);
         assert!(old.excess(&offer(Asks::default(), &[("look", READS)])).is_empty());
-        let new = offer(Asks { process: true, ..files(Access::Write) }, &[("look", RUNS), ("more", READS)]);
+        let new = offer(Asks { process: true, ..files(FileAccess::Write) }, &[("look", RUNS), ("more", READS)]);
         let excess = ["write files", "run programs", "tool `look`: runs programs", "tool `more`: reads files"];
         assert_eq!(old.excess(&new), excess);
     }

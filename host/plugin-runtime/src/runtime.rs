@@ -4,7 +4,7 @@ use crate::calls::hooks::observers::Observers;
 use crate::engine::EngineError;
 use crate::loading::describe::describe;
 use crate::loading::described::Described;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::registry::Registry;
 use crate::registry::attempt::Loading;
 use crate::registry::listing::PluginInfo;
@@ -71,14 +71,14 @@ impl Runtime {
 
     /// Loads plugins concurrently and waits until each was loaded or refused; where names collide, the first source wins.
     /// A refusal is reported as a notice and listed by [`Runtime::problems`]; it does not affect the other plugins.
-    pub async fn add(&self, sources: Vec<Source>) {
+    pub async fn add(&self, sources: Vec<PluginSource>) {
         self.begin(sources).settled().await;
     }
 
     /// Begins to load plugins, as [`Runtime::add`] does, and returns immediately. Each plugin answers as soon as it is
     /// loaded; where names collide, the first source wins even when it is ready last. Must be called within a tokio
     /// runtime; dropping this runtime gives up plugins that are not loaded.
-    pub fn begin(&self, sources: Vec<Source>) -> Loading {
+    pub fn begin(&self, sources: Vec<PluginSource>) -> Loading {
         self.registry.begin(sources)
     }
 
@@ -161,7 +161,7 @@ impl Runtime {
     }
 
     /// Returns whether the plugin from this source answers calls.
-    pub fn has_source(&self, source: &Source) -> bool {
+    pub fn has_source(&self, source: &PluginSource) -> bool {
         self.registry.current().loaded().iter().any(|loaded| loaded.source() == source)
     }
 

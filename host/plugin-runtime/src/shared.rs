@@ -2,7 +2,7 @@
 
 use crate::calls::spinning::NextCall;
 use crate::calls::state::State;
-use crate::capability::authority::Surroundings;
+use crate::capability::authority::SharedAuthority;
 use crate::capability::mcp::port::{McpServers, NoServers};
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
@@ -12,9 +12,9 @@ use crate::host::linker::linker;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::descriptors::Descriptors;
 use crate::limits::permits::Permits;
-use crate::limits::shares::Counts;
+use crate::limits::shares::SharedCounts;
 use crate::limits::{EngineLimits, LimitsFile};
-use crate::loading::cache::{Cache, CacheKey};
+use crate::loading::cache::{CacheKey, CodeCache};
 use crate::loading::code::CodeInMemory;
 use crate::loading::compiler::Compiler;
 use crate::policy::PluginPolicy;
@@ -22,7 +22,7 @@ use pinion_egress::Client;
 use pinion_exclusions::Finder;
 use pinion_workspace::ReadFiles;
 use pinion_workspace::grants::protected::{HostDirectories, Protected};
-use pinion_workspace::grants::roots::Workspace;
+use pinion_workspace::grants::roots::WorkspaceRoot;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -58,14 +58,14 @@ pub struct RuntimeConfig {
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<State>,
-    pub(crate) cache: Option<Cache>,
+    pub(crate) cache: Option<CodeCache>,
     pub(crate) code_in_memory: Arc<CodeInMemory>,
     pub(crate) limits: LimitsFile,
     pub(crate) workspace: PathBuf,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) surroundings: SharedAuthority,
     pub(crate) descriptors: Descriptors,
     pub(crate) permits: Permits,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<SharedCounts>,
     pub(crate) next_call: NextCall,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) compiler: Option<Compiler>,
@@ -90,18 +90,18 @@ impl Shared {
         plugins: Weak<dyn LoadedPlugins>,
     ) -> Self {
         let EngineCore { engine, linker, limits } = core;
-        let workspace = Workspace::new(&config.workspace);
+        let workspace = WorkspaceRoot::new(&config.workspace);
         let protected = Arc::new(Protected::new(&config.host, workspace.real(), config.exclusions));
         Self {
             linker,
-            cache: config.cache.and_then(|(directory, key)| Cache::open(&directory, &key)),
+            cache: config.cache.and_then(|(directory, key)| CodeCache::open(&directory, &key)),
             code_in_memory: Arc::default(),
             permits: Permits::new(&limits.engine),
             counts: Arc::default(),
             next_call: NextCall::default(),
             limits,
             workspace: config.workspace,
-            surroundings: Surroundings { workspace, protected },
+            surroundings: SharedAuthority { workspace, protected },
             descriptors: Descriptors::new(),
             info: config.info,
             compiler: config.compiler,

@@ -68,7 +68,7 @@ impl Authority {
 
     /// Returns the effects in words: `reads files`, `writes files`, `runs programs`, `uses the network`, `starts
     /// agents`.
-    pub fn words(self) -> Vec<&'static str> {
+    pub fn effect_names(self) -> Vec<&'static str> {
         [
             (self.reads && !self.writes, "reads files"),
             (self.writes, "writes files"),
@@ -84,6 +84,6 @@ impl Authority {
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authority({})", self.words().join(", "))
+        write!(f, "Authority({})", self.effect_names().join(", "))
     }
 }

@@ -45,7 +45,7 @@ impl OutputBounds {
         let mut budget = Remaining { bounds: self, text: self.max_text_bytes, images: 0, image_bytes: 0, left_out: 0 };
         let mut parts = content.into_iter().filter(|part| !is_empty_text(part));
         let mut bounded: Vec<Content> =
-            parts.by_ref().take(self.max_parts).filter_map(|part| budget.take(part)).collect();
+            parts.by_ref().take(self.max_parts).filter_map(|part| budget.bound_part(part)).collect();
         if budget.left_out > 0 {
             bounded.push(Content::text(format!("[{} more images were left out]", budget.left_out)));
         }
@@ -71,7 +71,7 @@ struct Remaining<'a> {
 }
 
 impl Remaining<'_> {
-    fn take(&mut self, part: Content) -> Option<Content> {
+    fn bound_part(&mut self, part: Content) -> Option<Content> {
         match part {
             Content::Text { text } => {
                 let text = cut_middle(text, self.text);

@@ -83,7 +83,7 @@ pub struct AgentKind {
     /// Turn limit.
     pub max_turns: Option<u32>,
     /// Attempts for assignments that do not specify any.
-    pub attempts: Option<Attempts>,
+    pub attempts: Option<ParallelAttempts>,
     /// Name of the model that judges the attempts; `None` for the model of the first attempt.
     pub judge: Option<String>,
 }
@@ -91,7 +91,7 @@ pub struct AgentKind {
 /// Concurrent attempts at the same task; one of their reports is chosen. Attempts get no tool that writes, executes or
 /// uses the network, because they share a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempts {
+pub struct ParallelAttempts {
     /// Number of attempts, 1 to [`MAX_ATTEMPTS`].
     pub count: u32,
     /// Strategy that chooses the report.
@@ -112,13 +112,13 @@ pub struct Assignment {
     /// Time limit; `None` for the time limit of the call.
     pub max_time: Option<Duration>,
     /// Concurrent attempts; `None` for the kind's setting, or a single attempt.
-    pub attempts: Option<Attempts>,
+    pub attempts: Option<ParallelAttempts>,
 }
 
 /// The result of a sub-agent.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct SubAgentReport {
     /// Its last non-empty message; empty without one.
     pub text: String,
     /// The reason its run ended.
@@ -190,7 +190,7 @@ pub struct SubAgents(Arc<dyn Delegate>);
 /// Starts sub-agents for one tool call: the port behind [`SubAgents`].
 pub trait Delegate: Send + Sync {
     /// Runs a sub-agent within `ceiling` and waits for its report.
-    fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<Report, SubAgentError>>;
+    fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<SubAgentReport, SubAgentError>>;
 
     /// Returns the policy that limits the sub-agents.
     fn policy(&self) -> &SubAgentPolicy;
@@ -237,7 +237,7 @@ impl SubAgents {
         assignment: Assignment,
         at_most: Authority,
         may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Result<Report, SubAgentError> {
+    ) -> Result<SubAgentReport, SubAgentError> {
         self.0.run(assignment, Ceiling { authority: at_most, may_use: Box::new(may_use) }).await
     }
 
@@ -259,9 +259,9 @@ impl fmt::Debug for SubAgents {
     }
 }
 
-impl Report {
+impl SubAgentReport {
     /// Creates the report of a run.
-    pub fn of(outcome: Outcome, run_id: Arc<str>) -> Self {
+    pub fn from_outcome(outcome: Outcome, run_id: Arc<str>) -> Self {
         let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
             _ => None,
@@ -327,8 +327,8 @@ mod tests {
     fn report_is_the_last_message_with_text() {
         let mut outcome = Outcome::new(RunEnd::Done { stop_reason: StopReason::Stop }, Spend::default(), 3);
         outcome.messages = vec![said("first"), said("last"), said(" \n"), Arc::new(Message::user("more"))];
-        assert_eq!(Report::of(outcome.clone(), "l".into()).text, "last");
+        assert_eq!(SubAgentReport::from_outcome(outcome.clone(), "l".into()).text, "last");
         outcome.messages.clear();
-        assert_eq!(Report::of(outcome, "l".into()).text, "");
+        assert_eq!(SubAgentReport::from_outcome(outcome, "l".into()).text, "");
     }
 }

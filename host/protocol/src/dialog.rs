@@ -26,7 +26,7 @@ pub fn asker(name: &str) -> String {
 
 /// A form of a plugin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Form {
+pub struct DialogForm {
     /// Name of the plugin.
     pub plugin: String,
     /// The plugin's words.

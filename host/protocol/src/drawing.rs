@@ -59,7 +59,7 @@ impl Span {
 /// A part of a drawing. Its text is untrusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Block {
+pub enum DrawingBlock {
     /// Lines of styled text.
     Lines {
         /// The spans of each line.
@@ -94,7 +94,7 @@ pub enum Block {
     },
 }
 
-impl Block {
+impl DrawingBlock {
     /// Renders the block as lines of styled text, for displays without their own renderer for it. Markdown stays as it
     /// is.
     pub fn lines(&self) -> Vec<Vec<Span>> {
@@ -151,7 +151,7 @@ fn bar(label: &str, done: u32, total: Option<u32>) -> Vec<Span> {
 mod tests {
     use super::*;
 
-    fn text(block: &Block) -> String {
+    fn text(block: &DrawingBlock) -> String {
         let line = |line: Vec<Span>| line.into_iter().map(|span| span.text).collect::<String>();
         block.lines().into_iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -160,8 +160,8 @@ mod tests {
     fn blocks_become_lines() {
         let strings = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
         let rows = vec![strings(&["a"]), strings(&["bcd", "2", "cut"])];
-        assert_eq!(text(&Block::Table { header: strings(&["x", "n"]), rows }), "x    n\na\nbcd  2");
-        let bar = |done, total| text(&Block::Bar { label: "go".into(), done, total });
+        assert_eq!(text(&DrawingBlock::Table { header: strings(&["x", "n"]), rows }), "x    n\na\nbcd  2");
+        let bar = |done, total| text(&DrawingBlock::Bar { label: "go".into(), done, total });
         assert_eq!(bar(5, Some(10)), format!("go {}{} 5/10", "█".repeat(10), "░".repeat(10)));
         assert_eq!((bar(7, None), bar(u32::MAX, Some(1))), ("go 7".into(), format!("go {} 1/1", "█".repeat(20))));
     }

@@ -3,7 +3,7 @@
 use crate::authority::Authority;
 use crate::content::Content;
 use crate::dialog::Severity;
-use crate::drawing::{Block, DrawnPart};
+use crate::drawing::{DrawingBlock, DrawnPart};
 use crate::hook::call::HookCall;
 use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
@@ -101,7 +101,7 @@ pub enum EventKind {
         /// Index of the part that grows.
         index: usize,
         /// The addition.
-        delta: Delta,
+        delta: ContentDelta,
     },
     /// A message is complete and stored in the session.
     MessageEnd {
@@ -150,7 +150,7 @@ pub enum EventKind {
         /// The part of the call.
         part: DrawnPart,
         /// The drawing, top down.
-        blocks: Vec<Block>,
+        blocks: Vec<DrawingBlock>,
     },
     /// A tool call that started ended. Its result follows as a message.
     ToolExecutionEnd {
@@ -307,7 +307,7 @@ pub enum Role {
 
 impl Role {
     /// Returns the role of a message.
-    pub fn of(message: &Message) -> Self {
+    pub fn from_message(message: &Message) -> Self {
         match message {
             Message::User(_) => Self::User,
             Message::Assistant(_) => Self::Assistant,
@@ -320,7 +320,7 @@ impl Role {
 /// An addition to a part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Delta {
+pub enum ContentDelta {
     /// More text.
     Text {
         /// The added text.
@@ -372,7 +372,7 @@ impl EventKind {
     }
 }
 
-impl Delta {
+impl ContentDelta {
     fn merge(&mut self, later: Self) -> Option<Self> {
         match (&mut *self, later) {
             (Self::Text { delta }, Self::Text { delta: later })

@@ -65,10 +65,10 @@ struct Field {
 #[derive(Debug)]
 enum FieldKind {
     Boolean,
-    Options(Vec<Choice>),
+    Options(Vec<EnumOption>),
     /// Any number of options.
     Several {
-        options: Vec<Choice>,
+        options: Vec<EnumOption>,
         initial: String,
         min: u64,
         max: u64,
@@ -77,7 +77,7 @@ enum FieldKind {
         initial: String,
         min: u64,
         max: u64,
-        format: Option<Format>,
+        format: Option<StringFormat>,
     },
     Number {
         initial: String,
@@ -89,14 +89,14 @@ enum FieldKind {
 
 /// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum StringFormat {
     Email,
     Uri,
     Date,
     DateTime,
 }
 
-impl Format {
+impl StringFormat {
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "email" => Self::Email,
@@ -135,12 +135,12 @@ impl Format {
 
 /// An option of an enumeration.
 #[derive(Debug)]
-struct Choice {
+struct EnumOption {
     value: String,
     title: String,
 }
 
-impl Choice {
+impl EnumOption {
     /// Reads the options of a schema: the values of `enum`, with optional titles in `enumNames`, or objects with
     /// `const` and `title` under another keyword. `None` if it has neither.
     fn read(schema: &Value, titled: &str) -> Result<Option<Vec<Self>>, String> {
@@ -305,7 +305,7 @@ impl Field {
         let number = |key: &str, or: f64| schema.get(key).and_then(Value::as_f64).unwrap_or(or);
         let count = |key: &str, or: u64| schema.get(key).and_then(Value::as_u64).unwrap_or(or);
         let choices = |schema: &Value, titled: &str| {
-            Choice::read(schema, titled).map_err(|why| format!("property `{name}`: {why}"))
+            EnumOption::read(schema, titled).map_err(|why| format!("property `{name}`: {why}"))
         };
         let kind = match (choices(schema, "oneOf")?, text("type")) {
             (None, "array") => {
@@ -330,7 +330,7 @@ impl Field {
             (None, "string") => {
                 let format = match schema.get("format") {
                     None => None,
-                    Some(named) => match Format::named(named.as_str().unwrap_or_default()) {
+                    Some(named) => match StringFormat::named(named.as_str().unwrap_or_default()) {
                         Some(format) => Some(format),
                         None => return fail(&format!("forms do not support the format {named}")),
                     },
@@ -388,10 +388,10 @@ impl Field {
         let answer = match (&self.kind, given) {
             (FieldKind::Boolean, Value::Bool(is_yes)) => DialogAnswer::Confirmed(*is_yes),
             (FieldKind::Options(options), Value::String(chosen)) => {
-                return Choice::find(options, chosen).map(|option| Some(option.value.as_str().into()));
+                return EnumOption::find(options, chosen).map(|option| Some(option.value.as_str().into()));
             }
             (FieldKind::Several { options, min, max, .. }, Value::Array(chosen)) => {
-                let option = |value: &Value| Choice::find(options, value.as_str().unwrap_or_default());
+                let option = |value: &Value| EnumOption::find(options, value.as_str().unwrap_or_default());
                 return several(chosen.iter().map(option), *min, *max);
             }
             (FieldKind::Text { .. }, Value::String(text)) if text.len() <= MAX_TEXT => {
@@ -455,7 +455,7 @@ impl Field {
 
 /// Returns the values of chosen options.
 fn several<'a>(
-    chosen: impl Iterator<Item = Result<&'a Choice, String>>,
+    chosen: impl Iterator<Item = Result<&'a EnumOption, String>>,
     min: u64,
     max: u64,
 ) -> Result<Option<Value>, String> {

@@ -15,7 +15,7 @@ use std::task::Poll;
 pub struct Panicked(String);
 
 impl Panicked {
-    fn of(payload: &(dyn Any + Send)) -> Self {
+    fn from_payload(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
         Self(text.unwrap_or_else(|| "no message".to_owned()))
@@ -27,7 +27,7 @@ impl Panicked {
 /// # Errors
 /// The function panicked.
 pub fn caught<T>(function: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(function)).map_err(|payload| Panicked::of(&*payload))
+    catch_unwind(AssertUnwindSafe(function)).map_err(|payload| Panicked::from_payload(&*payload))
 }
 
 /// Drives a future to its end. Create futures of others within `future`, because that may panic as well.

@@ -66,12 +66,12 @@ pub use compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, Instructions, ToolDefinition, ToolSource};
 pub use delegation::{
-    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
-    SubAgentPolicy, SubAgents,
+    AgentKind, Assignment, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, ParallelAttempts, SubAgentError,
+    SubAgentPolicy, SubAgentReport, SubAgents,
 };
-pub use dialog::{Dialog, DialogAnswer, DialogError, DialogKind, Form, NoUser, Severity, UserInterface};
-pub use drawing::{Block, DrawnPart, Span, SpanStyle};
-pub use event::{CompactionReason, Delta, Event, EventKind, Role};
+pub use dialog::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, NoUser, Severity, UserInterface};
+pub use drawing::{DrawingBlock, DrawnPart, Span, SpanStyle};
+pub use event::{CompactionReason, ContentDelta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use form::FormSchema;
 pub use function::{FunctionCall, FunctionTool, FunctionTools, JoinedTools, NoTools};

@@ -1,7 +1,7 @@
 //! The state of an agent whose conversation is in use, readable from any thread.
 
 use crate::content::{Content, Thinking, ToolCall};
-use crate::event::{Delta, EventKind, Role};
+use crate::event::{ContentDelta, EventKind, Role};
 use crate::message::Message;
 use crate::outcome::RunEnd;
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ pub struct ContextEstimate {
 
 /// The view of an agent for readers while its conversation belongs to a run, a compaction or branches.
 #[derive(Debug, Default)]
-pub struct Live(Mutex<State>);
+pub struct Live(Mutex<LiveState>);
 
 /// The state of an agent and of its run in progress, which follows from the events of the run.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct LiveState {
     /// True while something uses the conversation.
     is_lent: bool,
     /// The run; events of its children are ignored.
@@ -50,17 +50,17 @@ pub struct State {
 
 impl Live {
     /// Locks the state. A panic leaves it consistent, so poisoning is ignored.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, LiveState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the state for the run that it describes; `None` for any other run.
-    pub fn of(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, State>> {
+    pub fn lock_run(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, LiveState>> {
         Some(self.state()).filter(|state| state.run_id.as_ref() == Some(run_id))
     }
 }
 
-impl State {
+impl LiveState {
     /// Shows a conversation that is in use from now on. Returns its system prompt.
     pub fn lend(&mut self, history: Vec<Arc<Message>>, system_prompt: &Arc<str>) -> Arc<str> {
         (self.is_lent, self.history) = (true, history);
@@ -154,23 +154,23 @@ impl State {
         }
     }
 
-    fn grow(&mut self, index: usize, delta: &Delta) {
+    fn grow(&mut self, index: usize, delta: &ContentDelta) {
         let Some(parts) = &mut self.partial else { return };
         let thinking = || Thinking { text: String::new(), signature: None, redacted: false };
         let part = parts.entry(index).or_insert_with(|| match delta {
-            Delta::Text { .. } => Content::text(""),
-            Delta::Thinking { .. } => Content::Thinking(thinking()),
-            Delta::ToolCallStart { call_id, tool } => {
+            ContentDelta::Text { .. } => Content::text(""),
+            ContentDelta::Thinking { .. } => Content::Thinking(thinking()),
+            ContentDelta::ToolCallStart { call_id, tool } => {
                 Content::ToolCall(ToolCall::from_stream(call_id.clone(), tool.clone(), String::new()))
             }
-            Delta::ToolCallArguments { .. } => {
+            ContentDelta::ToolCallArguments { .. } => {
                 Content::ToolCall(ToolCall::from_stream(String::new(), String::new(), String::new()))
             }
         });
         match (part, delta) {
-            (Content::Text { text }, Delta::Text { delta }) => text.push_str(delta),
-            (Content::Thinking(thinking), Delta::Thinking { delta }) => thinking.text.push_str(delta),
-            (Content::ToolCall(call), Delta::ToolCallArguments { delta }) => {
+            (Content::Text { text }, ContentDelta::Text { delta }) => text.push_str(delta),
+            (Content::Thinking(thinking), ContentDelta::Thinking { delta }) => thinking.text.push_str(delta),
+            (Content::ToolCall(call), ContentDelta::ToolCallArguments { delta }) => {
                 call.partial.get_or_insert_default().push_str(delta);
             }
             _ => {}
@@ -182,23 +182,23 @@ impl State {
 mod tests {
     use super::*;
 
-    fn growing(state: &mut State, index: usize, delta: Delta) {
+    fn growing(state: &mut LiveState, index: usize, delta: ContentDelta) {
         state.observe(&EventKind::MessageUpdate { index, delta });
     }
 
     #[test]
     fn message_in_progress_has_its_parts_in_order() {
-        let mut state = State::default();
-        growing(&mut state, 0, Delta::Text { delta: "no message has started".into() });
+        let mut state = LiveState::default();
+        growing(&mut state, 0, ContentDelta::Text { delta: "no message has started".into() });
         assert_eq!(state.partial(), None);
         state.observe(&EventKind::MessageStart { role: Role::Assistant });
         assert_eq!(state.partial(), Some(Vec::new()));
-        growing(&mut state, 2, Delta::ToolCallStart { call_id: "c".into(), tool: "read".into() });
-        growing(&mut state, 2, Delta::ToolCallArguments { delta: r#"{"path""#.into() });
-        growing(&mut state, 2, Delta::ToolCallArguments { delta: ":".into() });
-        growing(&mut state, 1, Delta::Text { delta: "Hel".into() });
-        growing(&mut state, 1, Delta::Text { delta: "lo".into() });
-        growing(&mut state, 0, Delta::Thinking { delta: "Hm.".into() });
+        growing(&mut state, 2, ContentDelta::ToolCallStart { call_id: "c".into(), tool: "read".into() });
+        growing(&mut state, 2, ContentDelta::ToolCallArguments { delta: r#"{"path""#.into() });
+        growing(&mut state, 2, ContentDelta::ToolCallArguments { delta: ":".into() });
+        growing(&mut state, 1, ContentDelta::Text { delta: "Hel".into() });
+        growing(&mut state, 1, ContentDelta::Text { delta: "lo".into() });
+        growing(&mut state, 0, ContentDelta::Thinking { delta: "Hm.".into() });
         let parts = state.partial().unwrap();
         let [Content::Thinking(thinking), Content::Text { text }, Content::ToolCall(call)] = &parts[..] else {
             panic!("{parts:?}")
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn end_of_a_message_moves_it_to_the_history() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         state.observe(&EventKind::MessageStart { role: Role::Assistant });
-        growing(&mut state, 0, Delta::Text { delta: "Hello".into() });
+        growing(&mut state, 0, ContentDelta::Text { delta: "Hello".into() });
         let message = Arc::new(Message::user("hello"));
         state.observe(&EventKind::MessageEnd { message: message.clone() });
         assert_eq!((state.partial(), &state.history[..]), (None, &[message][..]));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn new_prompt_counts_whenever_it_comes() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         state.set_system_prompt("one".into());
         assert_eq!(&*state.lend(Vec::new(), &"old".into()), "one");
         assert_eq!(&*state.begin("l".into(), Some("Once.")), "one\n\nOnce.");
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn run_is_steerable_until_it_ends() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         state.lend(Vec::new(), &"".into());
         assert!(state.is_lent() && !state.is_steerable());
         state.begin("l".into(), None);

@@ -15,13 +15,13 @@ pub struct CallOrder {
 
 impl CallOrder {
     /// Collects the calls of a reply.
-    pub fn of(reply: &AssistantMessage) -> Self {
+    pub fn from_reply(reply: &AssistantMessage) -> Self {
         Self { ids: reply.tool_calls().map(|call| Some(call.id.clone())).collect() }
     }
 
     /// Returns the position of the first unanswered call with this id and marks it as answered; `usize::MAX` without
     /// one.
-    pub fn place(&mut self, call_id: &str) -> usize {
+    pub fn claim_position(&mut self, call_id: &str) -> usize {
         match self.ids.iter().position(|id| id.as_deref() == Some(call_id)) {
             Some(place) => {
                 self.ids[place] = None;
@@ -42,11 +42,13 @@ pub fn sort_results(messages: &mut [Arc<Message>]) {
     let (mut calls, mut results) = (CallOrder::default(), Vec::new());
     for at in 0..messages.len() {
         match &*messages[at] {
-            Message::ToolResult(result) => results.push((calls.place(&result.call_id), at, messages[at].clone())),
+            Message::ToolResult(result) => {
+                results.push((calls.claim_position(&result.call_id), at, messages[at].clone()))
+            }
             Message::Extension(_) => {}
             Message::User(_) => settle(messages, &mut results),
             Message::Assistant(reply) => {
-                calls = CallOrder::of(reply);
+                calls = CallOrder::from_reply(reply);
                 settle(messages, &mut results);
             }
         }

@@ -25,7 +25,7 @@ pub struct PortablePattern {
 
 impl PortablePattern {
     /// Rewrites a pattern; `None` when it has no equivalent in the common subset, or is invalid.
-    pub fn of(pattern: &str) -> Option<Self> {
+    pub fn from_pattern(pattern: &str) -> Option<Self> {
         let inner = pattern.strip_prefix('^')?.strip_suffix('$')?;
         let trailing = inner.len() - inner.trim_end_matches('\\').len();
         if trailing % 2 == 1 {
@@ -70,13 +70,13 @@ impl Parser<'_> {
         let mut most = 0;
         while let Some(c) = self.rest.chars().next().filter(|c| !matches!(c, '|' | ')')) {
             self.next();
-            let count = self.part(c, depth)?;
+            let count = self.rewrite_atom(c, depth)?;
             most = self.quantifier(count)?.max(most);
         }
         (most > 0 && most <= MAX_REPETITIONS).then_some(most)
     }
 
-    fn part(&mut self, c: char, depth: usize) -> Option<u64> {
+    fn rewrite_atom(&mut self, c: char, depth: usize) -> Option<u64> {
         match c {
             '(' => return self.group(depth + 1),
             '[' => self.class()?,
@@ -190,50 +190,50 @@ impl Parser<'_> {
         loop {
             let before = self.rest;
             match self.item()? {
-                Item::End => break,
-                Item::Set(set) => {
+                ClassItem::End => break,
+                ClassItem::Set(set) => {
                     // `[\w-.]` is a range to some and an error to others.
                     if self.rest.starts_with('-') && !self.rest.starts_with("-]") {
                         return None;
                     }
                     items.extend(set);
                 }
-                Item::Char('-') if before.starts_with('-') => {
+                ClassItem::Char('-') if before.starts_with('-') => {
                     let is_at_edge = items.is_empty() || self.rest.starts_with(']');
                     if !is_at_edge {
                         return None;
                     }
                     items.push(('-', '-'));
                 }
-                Item::Char(low) if self.rest.starts_with('-') && !self.rest.starts_with("-]") => {
+                ClassItem::Char(low) if self.rest.starts_with('-') && !self.rest.starts_with("-]") => {
                     self.next();
                     match self.item()? {
-                        Item::Char(high) if low <= high => items.push((low, high)),
+                        ClassItem::Char(high) if low <= high => items.push((low, high)),
                         _ => return None,
                     }
                 }
-                Item::Char(c) => items.push((c, c)),
+                ClassItem::Char(c) => items.push((c, c)),
             }
         }
         self.write_class(is_negated, &items)
     }
 
-    fn item(&mut self) -> Option<Item> {
+    fn item(&mut self) -> Option<ClassItem> {
         match self.next()? {
-            ']' => Some(Item::End),
+            ']' => Some(ClassItem::End),
             '[' => None,
             '\\' => match self.next()? {
-                'd' => Some(Item::Set(&[('0', '9')])),
-                'w' => Some(Item::Set(&[('A', 'Z'), ('a', 'z'), ('0', '9'), ('_', '_')])),
-                'n' => Some(Item::Char('\n')),
-                'r' => Some(Item::Char('\r')),
-                't' => Some(Item::Char('\t')),
-                c => self.escaped(c).filter(|c| !c.is_control()).map(Item::Char),
+                'd' => Some(ClassItem::Set(&[('0', '9')])),
+                'w' => Some(ClassItem::Set(&[('A', 'Z'), ('a', 'z'), ('0', '9'), ('_', '_')])),
+                'n' => Some(ClassItem::Char('\n')),
+                'r' => Some(ClassItem::Char('\r')),
+                't' => Some(ClassItem::Char('\t')),
+                c => self.escaped(c).filter(|c| !c.is_control()).map(ClassItem::Char),
             },
             c if c.is_control() => None,
             // Set operations of newer dialects.
             c @ ('&' | '~') if self.rest.starts_with(c) => None,
-            c => Some(Item::Char(c)),
+            c => Some(ClassItem::Char(c)),
         }
     }
 
@@ -283,7 +283,7 @@ impl Parser<'_> {
 }
 
 /// One item of a class.
-enum Item {
+enum ClassItem {
     End,
     Char(char),
     Set(&'static [(char, char)]),
@@ -299,7 +299,7 @@ mod tests {
     use super::PortablePattern;
 
     fn portable(pattern: &str) -> Option<String> {
-        PortablePattern::of(pattern).map(|pattern| pattern.text)
+        PortablePattern::from_pattern(pattern).map(|pattern| pattern.text)
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         for (pattern, expected) in cases {
             assert_eq!(portable(pattern).as_deref(), Some(expected), "{pattern}");
         }
-        let weaker = PortablePattern::of("^\\S+$").map(|pattern| (pattern.text, pattern.is_exact));
+        let weaker = PortablePattern::from_pattern("^\\S+$").map(|pattern| (pattern.text, pattern.is_exact));
         assert_eq!(weaker, Some(("^[^ \\t\\n\\r]+$".to_owned(), false)));
     }
 

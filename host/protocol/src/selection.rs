@@ -24,7 +24,7 @@ impl Selection {
 
     /// Selects only tools whose names match, in place of an earlier predicate.
     #[must_use]
-    pub fn of(self, predicate: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    pub fn with_predicate(self, predicate: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { predicate: Box::new(predicate), ..self }
     }
 

@@ -3,8 +3,8 @@
 use crate::content::Content;
 use crate::definition::ToolDefinition;
 use crate::delegation::Ceiling;
-use crate::dialog::{Dialog, DialogAnswer, DialogError, Form, Severity};
-use crate::drawing::{Block, DrawnPart};
+use crate::dialog::{Dialog, DialogAnswer, DialogError, DialogForm, Severity};
+use crate::drawing::{DrawingBlock, DrawnPart};
 use crate::outcome::Limit;
 use crate::output::{ToolError, ToolOutput};
 use crate::store::SessionStore;
@@ -99,7 +99,7 @@ impl CompletionError {
 #[derive(Debug, Clone)]
 pub enum BatchQuestion {
     /// A form.
-    Form(Form),
+    Form(DialogForm),
     /// A request to a model.
     Completion(CompletionTask),
     /// The user's working directories.
@@ -159,7 +159,7 @@ pub trait CallServices: Send + Sync {
 
     /// Asks the user for all values of a form at once, which have to match its schema. `None` where forms are not
     /// shown, so that each value is asked for by itself.
-    fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
+    fn fill(&self, form: DialogForm) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
         let _ = form;
         Box::pin(async { None })
     }
@@ -178,7 +178,7 @@ pub trait CallServices: Send + Sync {
     fn status(&self, plugin: &str, text: Option<&str>);
 
     /// Draws a part of the running call. Returns false without a running call, as in slash commands.
-    fn draw(&self, plugin: &str, part: DrawnPart, blocks: Vec<Block>) -> BoxFuture<'_, bool>;
+    fn draw(&self, plugin: &str, part: DrawnPart, blocks: Vec<DrawingBlock>) -> BoxFuture<'_, bool>;
 
     /// Returns how deep calls that this call makes may be nested; 0 if it may make no calls.
     fn call_depth_left(&self) -> u32 {

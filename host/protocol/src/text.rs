@@ -50,7 +50,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    let mut marks = Marks::default();
+    let mut marks = MarkCounter::default();
     for (at, c) in text.char_indices() {
         let next = text[at + c.len_utf8()..].chars().next();
         if c == '\r' && next == Some('\n') {
@@ -131,7 +131,7 @@ pub fn exposed(text: &str) -> String {
 /// Finds the first character that a manifest or a tool list must not contain, with its byte offset. `allow_lines`
 /// permits newlines and tabs.
 pub fn find_unsafe(text: &str, allow_lines: bool) -> Option<(usize, char)> {
-    let mut marks = Marks::default();
+    let mut marks = MarkCounter::default();
     text.char_indices().find(|&(at, c)| {
         let next = text[at + c.len_utf8()..].chars().next();
         let before = text[..at].chars().next_back();
@@ -158,8 +158,8 @@ fn empty_lines(shown: &mut String, count: usize) {
 fn exposed_line(shown: &mut String, line: &str) {
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
-        let class = Class::of(first);
-        let end = rest.find(|c| Class::of(c) != class).unwrap_or(rest.len());
+        let class = Class::from_char(first);
+        let end = rest.find(|c| Class::from_char(c) != class).unwrap_or(rest.len());
         let (part, more) = rest.split_at(end);
         match class {
             Class::Blank if part.len() > MAX_BLANKS => {
@@ -181,7 +181,7 @@ fn exposed_line(shown: &mut String, line: &str) {
 
 /// Appends a word that imitates nothing; still escapes excess combining marks.
 fn exposed_word(shown: &mut String, word: &str) {
-    let mut marks = Marks::default();
+    let mut marks = MarkCounter::default();
     for c in word.chars() {
         match is_hidden(c) || marks.is_too_many(c) {
             true => escape(shown, c),
@@ -198,7 +198,7 @@ enum Class {
 }
 
 impl Class {
-    fn of(c: char) -> Self {
+    fn from_char(c: char) -> Self {
         match c {
             ' ' => Self::Blank,
             c if c.is_alphanumeric() || c == '_' || is_mark(c) => Self::Word,
@@ -327,9 +327,9 @@ fn is_mark(c: char) -> bool {
 
 /// Counts the combining marks on one character.
 #[derive(Default)]
-struct Marks(usize);
+struct MarkCounter(usize);
 
-impl Marks {
+impl MarkCounter {
     fn is_too_many(&mut self, c: char) -> bool {
         self.0 = if is_mark(c) { self.0 + 1 } else { 0 };
         self.0 > MAX_MARKS

@@ -150,7 +150,7 @@ impl ContextTracker {
         let mut newest = None;
         for message in messages {
             let written = Some(message.timestamp());
-            self.take(message, written >= newest);
+            self.count_message(message, written >= newest);
             newest = newest.max(written);
         }
     }
@@ -158,16 +158,16 @@ impl ContextTracker {
     /// Restarts with a history that was just compacted; earlier reports no longer apply to it.
     pub fn compacted(&mut self, fixed: u64, messages: &[Arc<Message>]) {
         (self.fixed, self.estimated, self.reported) = (fixed, fixed, 0);
-        messages.iter().for_each(|message| self.take(message, false));
+        messages.iter().for_each(|message| self.count_message(message, false));
         self.since = self.estimated;
     }
 
     /// Adds a message of the history.
     pub fn add(&mut self, message: &Message) {
-        self.take(message, true);
+        self.count_message(message, true);
     }
 
-    fn take(&mut self, message: &Message, has_report: bool) {
+    fn count_message(&mut self, message: &Message, has_report: bool) {
         let tokens = message_tokens(message, self.counter());
         let sent = self.estimated;
         self.estimated = sent.saturating_add(tokens);

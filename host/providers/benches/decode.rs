@@ -35,11 +35,11 @@ fn formats() -> Vec<Format> {
         Format { name, decoder, bytes, json: lines(&events) }
     };
     vec![
-        sse("anthropic", || Box::new(anthropic::Decoder::new("id")), in_anthropic()),
-        sse("openai-chat", || Box::new(openai_chat::Decoder::new("id")), in_chat()),
-        sse("openai-responses", || Box::new(openai_responses::Decoder::new("id")), in_responses()),
-        sse("gemini", || Box::new(gemini::Decoder::new("id")), in_gemini()),
-        sse("proxy", || Box::new(proxy::Decoder::new("id")), in_proxy()),
+        sse("anthropic", || Box::new(anthropic::AnthropicDecoder::new("id")), in_anthropic()),
+        sse("openai-chat", || Box::new(openai_chat::ChatDecoder::new("id")), in_chat()),
+        sse("openai-responses", || Box::new(openai_responses::ResponsesDecoder::new("id")), in_responses()),
+        sse("gemini", || Box::new(gemini::GeminiDecoder::new("id")), in_gemini()),
+        sse("proxy", || Box::new(proxy::ProxyDecoder::new("id")), in_proxy()),
         in_ollama(),
         in_bedrock(),
     ]
@@ -105,7 +105,7 @@ fn in_ollama() -> Format {
         json!({ "model": "m", "created_at": "2026-11-20T08:00:00.123456Z", "message": message, "done": done })
     };
     let bytes = lines(&between(vec![], |text| chunk(text, false), vec![chunk("", true)]));
-    Format { name: "ollama", decoder: || Box::new(ollama::Decoder::new("id")), json: bytes.clone(), bytes }
+    Format { name: "ollama", decoder: || Box::new(ollama::OllamaDecoder::new("id")), json: bytes.clone(), bytes }
 }
 
 fn in_bedrock() -> Format {
@@ -117,7 +117,7 @@ fn in_bedrock() -> Format {
     }
     frame("messageStop", &json!({ "stopReason": "end_turn" }), &mut bytes);
     frame("metadata", &json!({ "usage": { "inputTokens": 1, "outputTokens": 1 } }), &mut bytes);
-    Format { name: "bedrock", decoder: || Box::new(bedrock::Decoder::new("id")), bytes, json: lines(&payloads) }
+    Format { name: "bedrock", decoder: || Box::new(bedrock::BedrockDecoder::new("id")), bytes, json: lines(&payloads) }
 }
 
 fn frame(kind: &str, payload: &Value, bytes: &mut Vec<u8>) {

@@ -21,7 +21,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub(crate) fn of(error: &ProviderError) -> Self {
+    pub(crate) fn from_error(error: &ProviderError) -> Self {
         match error {
             ProviderError::Api { .. } => Self::Api,
             ProviderError::Auth { .. } => Self::Auth,

@@ -109,7 +109,8 @@ impl Provider for Fallback {
 
     fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
         let waiting = self.shared.candidates();
-        let mut attempt = Attempt { shared: self.shared.clone(), request, token, waiting, current: None, held: None };
+        let mut attempt =
+            FallbackAttempt { shared: self.shared.clone(), request, token, waiting, current: None, held: None };
         attempt.next_member();
         stream::unfold(attempt, |mut attempt| async {
             let item = attempt.next().await?;
@@ -187,7 +188,7 @@ impl Members {
 }
 
 /// One request as it moves through the members.
-struct Attempt {
+struct FallbackAttempt {
     shared: Arc<Members>,
     request: Request,
     token: CancellationToken,
@@ -198,7 +199,7 @@ struct Attempt {
     held: Option<VecDeque<StreamEvent>>,
 }
 
-impl Attempt {
+impl FallbackAttempt {
     fn next_member(&mut self) {
         self.held = Some(VecDeque::new());
         self.current = self.waiting.pop_front().map(|at| {

@@ -48,17 +48,17 @@ pub use error_kind::ErrorKind;
 pub use fallback::{Fallback, FallbackMember};
 pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 pub use keys::{
-    AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyCommandLauncher, KeyError, KeyOrigin, KeySource, Keyring, Keys,
-    LaunchedKeyCommand, PlatformKeyring, ShellLauncher,
+    AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyCommandLauncher, KeyError, KeyOrigin, KeySource, KeySources,
+    Keyring, LaunchedKeyCommand, PlatformKeyring, ShellLauncher,
 };
 pub use login::BrowserLogin;
-pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
+pub use models::{Caching, ChatTools, Effort, ModelSpec, ModelTable, ModelTableError, ThinkingStyle};
 pub use ollama_models::OllamaModels;
 pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};
-pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
+pub use replay::{Replay, Script, ScriptError, ScriptedCall, ScriptedError, ScriptedReply};
 pub use served_window::ServedWindow;
-pub use transport::{ChosenProxy, HttpSettings, ProxyError, ProxySettings, ProxyUrl};
+pub use transport::{ChosenProxy, ProxyError, ProxySettings, ProxyUrl, TransportSettings};
 pub use vendors::{
     BaseUrlError, CustomFormat, CustomProvider, CustomQuirks, CustomThinking, PROVIDERS, ProviderInfo, Registry,
     RegistryError, provider, resolve,

@@ -4,7 +4,7 @@
 //! <https://openrouter.ai/docs/guides/overview/auth/oauth>. Logins of other vendors are for their own programs.
 
 use crate::provider::{ProviderConfig, ProviderContext};
-use crate::transport::{Outgoing, Transport};
+use crate::transport::{HttpTransport, Outgoing};
 use crate::vendors::{BaseUrlError, Endpoint, ProviderInfo, RegistryError, UrlVariables};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,7 +23,7 @@ pub struct BrowserLogin {
     page: Url,
     exchange: Url,
     verifier: SecretString,
-    transport: Transport,
+    transport: HttpTransport,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ impl BrowserLogin {
         })?;
         let exchange = Endpoint::new(info, config.base_url.as_deref(), UrlVariables::default())?.beside("auth/keys");
         config.http.proxy.check(&exchange)?;
-        let transport = Transport::new(config.http, &context.certificates)
+        let transport = HttpTransport::new(config.http, &context.certificates)
             .map_err(|source| RegistryError::Certificates { provider: info.name, source })?;
         Ok(Some(Self { page, exchange, verifier, transport }))
     }

@@ -1,7 +1,7 @@
 //! The models that an Ollama server has: <https://docs.ollama.com/api/tags>.
 
 use crate::provider::{ProviderConfig, ProviderContext};
-use crate::transport::Transport;
+use crate::transport::HttpTransport;
 use crate::vendors::{Endpoint, ProviderInfo, RegistryError, UrlVariables, provider};
 use pinion_protocol::ProviderError;
 use reqwest::Url;
@@ -20,7 +20,7 @@ const DEFAULT_TAG: &str = "latest";
 #[derive(Debug)]
 pub struct OllamaModels {
     url: Url,
-    transport: Transport,
+    transport: HttpTransport,
 }
 
 #[derive(Deserialize)]
@@ -46,11 +46,11 @@ impl OllamaModels {
     ///
     /// # Errors
     /// The base URL, the proxy or the certificates are invalid.
-    pub fn of(config: ProviderConfig, context: &ProviderContext) -> Result<Self, RegistryError> {
+    pub fn from_config(config: ProviderConfig, context: &ProviderContext) -> Result<Self, RegistryError> {
         let info = Self::provider()?;
         let url = Endpoint::new(info, config.base_url.as_deref(), UrlVariables::default())?.beside("api/tags");
         config.http.proxy.check(&url)?;
-        let transport = Transport::new(config.http, &context.certificates)
+        let transport = HttpTransport::new(config.http, &context.certificates)
             .map_err(|source| RegistryError::Certificates { provider: info.name, source })?;
         Ok(Self { url, transport })
     }

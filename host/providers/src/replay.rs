@@ -26,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Script {
     /// The replies.
-    pub replies: Vec<Reply>,
+    pub replies: Vec<ScriptedReply>,
 }
 
 /// One reply of a script.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// The thinking.
     pub thinking: Option<String>,
     /// The text.
@@ -106,7 +106,7 @@ pub enum ScriptError {
 
 impl Script {
     /// A script from replies built in code.
-    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self { replies: replies.into_iter().collect() }
     }
 
@@ -132,7 +132,7 @@ impl Script {
     }
 }
 
-impl Reply {
+impl ScriptedReply {
     /// A reply of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
@@ -161,7 +161,7 @@ impl Reply {
         let mut events = Vec::new();
         let thinking = self.thinking.iter().map(|text| (PartKind::Thinking, text.clone()));
         let text = self.text.iter().map(|text| (PartKind::Text, text.clone()));
-        let calls = self.calls.iter().enumerate().map(|(at, call)| call.part(number, at));
+        let calls = self.calls.iter().enumerate().map(|(at, call)| call.split_part(number, at));
         for (index, (part, content)) in thinking.chain(text).chain(calls).enumerate() {
             events.push(StreamEvent::PartStart { index, part });
             let pieces =
@@ -190,7 +190,7 @@ impl Reply {
 }
 
 impl ScriptedCall {
-    fn part(&self, number: usize, at: usize) -> (PartKind, String) {
+    fn split_part(&self, number: usize, at: usize) -> (PartKind, String) {
         let id = self.id.clone().unwrap_or_else(|| format!("call_{}_{}", number + 1, at + 1));
         let arguments = match &self.arguments {
             Value::String(raw) => raw.clone(),
@@ -232,7 +232,7 @@ pub struct Replay {
 
 #[derive(Debug)]
 struct ScriptState {
-    replies: VecDeque<Reply>,
+    replies: VecDeque<ScriptedReply>,
     played: usize,
     /// `None` unless requests are recorded.
     requests: Option<Vec<Request>>,
@@ -270,7 +270,7 @@ impl Replay {
 }
 
 impl ScriptState {
-    fn next(&mut self, request: Request) -> Result<(usize, Reply), ProviderError> {
+    fn next(&mut self, request: Request) -> Result<(usize, ScriptedReply), ProviderError> {
         if let Some(requests) = &mut self.requests {
             requests.push(request);
         }

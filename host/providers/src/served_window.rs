@@ -1,9 +1,9 @@
 //! The context window of a model, as its server tells it: vLLM, llama.cpp, LM Studio and OpenRouter report it in the
 //! list of their models, or in a resource next to it.
 
-use crate::formats::Format;
+use crate::formats::WireFormat;
 use crate::provider::{ProviderConfig, ProviderContext};
-use crate::transport::Transport;
+use crate::transport::HttpTransport;
 use crate::vendors::{Endpoint, ProviderInfo, RegistryError, UrlVariables};
 use pinion_protocol::ProviderError;
 use reqwest::Url;
@@ -28,7 +28,7 @@ const OPEN_LIST: &str = "openrouter";
 pub struct ServedWindow {
     list: Url,
     model: String,
-    transport: Transport,
+    transport: HttpTransport,
 }
 
 impl ServedWindow {
@@ -37,7 +37,7 @@ impl ServedWindow {
     ///
     /// # Errors
     /// The base URL, the proxy or the certificates are invalid.
-    pub fn of(
+    pub fn from_config(
         info: &'static ProviderInfo,
         config: ProviderConfig,
         model: &str,
@@ -45,12 +45,13 @@ impl ServedWindow {
     ) -> Result<Option<Self>, RegistryError> {
         let base = config.base_url.as_deref();
         let is_open = base.is_some() || !info.needs_key(None) || info.name == OPEN_LIST;
-        if !is_open || !matches!(info.format_at(base), Some(Format::OpenAiChat(_) | Format::OpenAiResponses(_))) {
+        if !is_open || !matches!(info.format_at(base), Some(WireFormat::OpenAiChat(_) | WireFormat::OpenAiResponses(_)))
+        {
             return Ok(None);
         }
         let list = Endpoint::new(info, base, UrlVariables::default())?.beside("models");
         config.http.proxy.check(&list)?;
-        let transport = Transport::new(config.http, &context.certificates)
+        let transport = HttpTransport::new(config.http, &context.certificates)
             .map_err(|source| RegistryError::Certificates { provider: info.name, source })?;
         Ok(Some(Self { list, model: model.to_owned(), transport }))
     }
@@ -66,10 +67,10 @@ impl ServedWindow {
     /// The server cannot be reached, does not answer in time, or has no list of models.
     pub async fn ask(&self) -> Result<Option<u64>, ProviderError> {
         let trained = match window_in(&self.get(self.list.clone()).await?, &self.model) {
-            Listed::Window(tokens) => return Ok(Some(tokens)),
-            Listed::Missing => return Ok(None),
-            Listed::Trained(tokens) => Some(tokens),
-            Listed::Silent => None,
+            ListedWindow::Window(tokens) => return Ok(Some(tokens)),
+            ListedWindow::Missing => return Ok(None),
+            ListedWindow::Trained(tokens) => Some(tokens),
+            ListedWindow::Silent => None,
         };
         // llama.cpp lists the window of the training, and says elsewhere how much of it is used.
         let props = self.get(self.beside("props")).await.ok();
@@ -79,7 +80,7 @@ impl ServedWindow {
         }
         let list = self.get(self.beside("api/v0/models")).await.ok();
         Ok(match list.map(|list| window_in(&list, &self.model)) {
-            Some(Listed::Window(tokens)) => Some(tokens),
+            Some(ListedWindow::Window(tokens)) => Some(tokens),
             _ => None,
         })
     }
@@ -102,7 +103,7 @@ impl ServedWindow {
 
 /// The words of a list about a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listed {
+enum ListedWindow {
     /// Its window in tokens.
     Window(u64),
     /// The window of its training; the server may use less.
@@ -113,18 +114,18 @@ enum Listed {
     Missing,
 }
 
-fn window_in(list: &Value, model: &str) -> Listed {
+fn window_in(list: &Value, model: &str) -> ListedWindow {
     let entries = ["/data", "/models"].into_iter().find_map(|member| list.pointer(member)?.as_array());
     let entries = entries.map(Vec::as_slice).unwrap_or_default();
     let is_it = |entry: &&Value| ["id", "name", "model"].into_iter().any(|name| entry[name].as_str() == Some(model));
     let named = entries.iter().find(is_it);
     // llama.cpp answers to any name.
     let only = || entries.first().filter(|entry| entries.len() == 1 && entry["owned_by"] == "llamacpp");
-    let Some(entry) = named.or_else(only) else { return Listed::Missing };
+    let Some(entry) = named.or_else(only) else { return ListedWindow::Missing };
     if let Some(tokens) = MEMBERS.into_iter().find_map(|member| number(entry, member)) {
-        return Listed::Window(tokens);
+        return ListedWindow::Window(tokens);
     }
-    number(entry, "/meta/n_ctx_train").map_or(Listed::Silent, Listed::Trained)
+    number(entry, "/meta/n_ctx_train").map_or(ListedWindow::Silent, ListedWindow::Trained)
 }
 
 fn number(value: &Value, pointer: &str) -> Option<u64> {
@@ -139,27 +140,30 @@ mod tests {
     #[test]
     fn window_is_found_in_the_lists_of_servers() {
         for (list, listed) in [
-            (json!({ "object": "list", "data": [{ "id": "m", "max_model_len": 32_768 }] }), Listed::Window(32_768)),
+            (
+                json!({ "object": "list", "data": [{ "id": "m", "max_model_len": 32_768 }] }),
+                ListedWindow::Window(32_768),
+            ),
             (
                 json!({ "data": [{ "id": "x", "context_length": 1_000 }, { "id": "m", "context_length": 128_000 }] }),
-                Listed::Window(128_000),
+                ListedWindow::Window(128_000),
             ),
             (
                 json!({ "data": [{ "id": "m", "max_context_length": 131_072, "loaded_context_length": 4_096 }] }),
-                Listed::Window(4_096),
+                ListedWindow::Window(4_096),
             ),
             (
                 json!({ "models": [{ "name": "x.gguf" }], "data": [
                     { "id": "x.gguf", "owned_by": "llamacpp", "meta": { "n_ctx_train": 40_960, "n_params": 7 } }
                 ] }),
-                Listed::Trained(40_960),
+                ListedWindow::Trained(40_960),
             ),
-            (json!({ "data": [{ "id": "m", "owned_by": "organization_owner" }] }), Listed::Silent),
-            (json!({ "data": [{ "id": "m", "context_length": null, "max_model_len": "many" }] }), Listed::Silent),
-            (json!({ "data": [{ "id": "m", "max_model_len": 0 }] }), Listed::Silent),
-            (json!({ "data": [{ "id": "other", "max_model_len": 32_768 }] }), Listed::Missing),
-            (json!({ "data": {} }), Listed::Missing),
-            (json!([]), Listed::Missing),
+            (json!({ "data": [{ "id": "m", "owned_by": "organization_owner" }] }), ListedWindow::Silent),
+            (json!({ "data": [{ "id": "m", "context_length": null, "max_model_len": "many" }] }), ListedWindow::Silent),
+            (json!({ "data": [{ "id": "m", "max_model_len": 0 }] }), ListedWindow::Silent),
+            (json!({ "data": [{ "id": "other", "max_model_len": 32_768 }] }), ListedWindow::Missing),
+            (json!({ "data": {} }), ListedWindow::Missing),
+            (json!([]), ListedWindow::Missing),
         ] {
             assert_eq!(window_in(&list, "m"), listed, "{list}");
         }

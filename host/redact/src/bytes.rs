@@ -1,7 +1,7 @@
 //! Redaction of bytes that arrive in pieces and need not be text.
 
 use super::matcher::Matcher;
-use super::{Known, Secrets};
+use super::{KnownSecrets, Secrets};
 
 /// Bytes that are held back after the last line break. Longer than the forms of almost all secrets; one that is longer is found
 /// within a piece only.
@@ -9,13 +9,13 @@ const MAX_HELD: usize = 16 << 10;
 
 /// Bytes that were not released yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingBytes {
     pub(super) bytes: Vec<u8>,
     /// Bytes at the start that belong to a secret whose mark was released already.
     covered: usize,
 }
 
-impl Pending {
+impl PendingBytes {
     /// Releases the first `keep` bytes. A secret that continues after them must be complete.
     pub(super) fn release(&mut self, matcher: &Matcher, keep: usize) -> Vec<u8> {
         let (mut out, mut done) = (Vec::with_capacity(keep), self.covered);
@@ -46,13 +46,13 @@ impl Pending {
 #[derive(Debug, Clone)]
 pub struct ByteRedactor {
     secrets: Secrets,
-    pending: Pending,
+    pending: PendingBytes,
     is_by_line: bool,
 }
 
 impl ByteRedactor {
     pub(super) fn new(secrets: Secrets, is_by_line: bool) -> Self {
-        Self { secrets, pending: Pending::default(), is_by_line }
+        Self { secrets, pending: PendingBytes::default(), is_by_line }
     }
 
     /// Adds a piece, and returns the redacted bytes that can be released.
@@ -79,7 +79,7 @@ impl ByteRedactor {
         !self.pending.bytes.is_empty()
     }
 
-    fn release(&mut self, known: &Known, keep: usize) -> Vec<u8> {
+    fn release(&mut self, known: &KnownSecrets, keep: usize) -> Vec<u8> {
         match keep {
             0 => Vec::new(),
             keep => self.pending.release(known.matcher(), keep),

@@ -226,11 +226,11 @@ pub(super) fn prefix(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matcher::{Form, Matcher};
+    use super::super::matcher::{Matcher, SecretForm};
     use super::*;
 
     fn hides(value: &str, seen: &str) -> bool {
-        let forms: Vec<Form> = forms(value, 0).iter().map(|form| Form::new(form, 0)).collect();
+        let forms: Vec<SecretForm> = forms(value, 0).iter().map(|form| SecretForm::new(form, 0)).collect();
         !Matcher::new(&forms).scan(seen.as_bytes()).marks.is_empty()
     }
 

@@ -1,6 +1,6 @@
 //! Parties that choose a text and see it again learn nothing about a secret from it: each of them tries 10,000 guesses.
 
-use super::matcher::{Form, Matcher};
+use super::matcher::{Matcher, SecretForm};
 use super::{RedactedProvider, RedactedTools, Secrets, forms};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -169,7 +169,7 @@ fn program_and_server_see_the_same_pieces_for_every_guess() {
 /// anchor is complete.
 #[test]
 fn guesses_cause_the_same_work() {
-    let forms: Vec<Form> = forms::forms(KEY, 0).iter().map(|form| Form::new(form, 0)).collect();
+    let forms: Vec<SecretForm> = forms::forms(KEY, 0).iter().map(|form| SecretForm::new(form, 0)).collect();
     let matcher = Matcher::new(&forms);
     let is_short = |guess: &String| guess.len() < 12;
     let all = guesses();

@@ -34,7 +34,7 @@ pub use provider::RedactedProvider;
 pub use session_events::report_to_hooks;
 pub use tools::RedactedTools;
 
-use matcher::{Form, Matcher};
+use matcher::{Matcher, SecretForm};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -54,7 +54,7 @@ const MIN_UNGUESSABLE: usize = 16;
 /// A set of secrets. Clones share it; a new secret takes effect immediately, even for open streams.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    known: Arc<RwLock<Arc<Known>>>,
+    known: Arc<RwLock<Arc<KnownSecrets>>>,
     /// The set that gets each secret, too, and redacts where this one does.
     wider: Option<Arc<Secrets>>,
     /// Minimum bytes of the secret part of a value.
@@ -63,8 +63,8 @@ pub struct Secrets {
 
 /// Snapshot of the known secrets.
 #[derive(Clone, Default)]
-struct Known {
-    forms: Vec<Form>,
+struct KnownSecrets {
+    forms: Vec<SecretForm>,
     /// Built from `forms` when it is needed.
     matcher: OnceLock<Arc<Matcher>>,
     values: Vec<SecretString>,
@@ -104,10 +104,10 @@ impl Secrets {
 
     /// Adds a credential that is replaced by `placeholder` where exactly its value stands.
     pub fn add_with_placeholder(&self, value: &SecretString, placeholder: &str) {
-        self.add_forms(value, |index| Some(Form::exact(value.expose_secret().as_bytes(), index, placeholder)));
+        self.add_forms(value, |index| Some(SecretForm::exact(value.expose_secret().as_bytes(), index, placeholder)));
     }
 
-    fn add_forms(&self, value: &SecretString, more: impl FnOnce(usize) -> Option<Form>) {
+    fn add_forms(&self, value: &SecretString, more: impl FnOnce(usize) -> Option<SecretForm>) {
         let text = value.expose_secret();
         if text.trim().is_empty() || self.snapshot().values.iter().any(|known| known.expose_secret() == text) {
             return;
@@ -116,7 +116,7 @@ impl Secrets {
         self.update(|known| {
             let index = known.values.len();
             // The exact form first: it replaces a range that both cover.
-            known.forms.extend(more(index).into_iter().chain(forms.iter().map(|form| Form::new(form, index))));
+            known.forms.extend(more(index).into_iter().chain(forms.iter().map(|form| SecretForm::new(form, index))));
             known.matcher = OnceLock::new();
             known.values.push(value.clone());
             let head = mask::head(text).filter(|head| !known.heads.iter().any(|known| known == head));
@@ -135,12 +135,12 @@ impl Secrets {
         }
     }
 
-    fn update(&self, change: impl FnOnce(&mut Known)) {
+    fn update(&self, change: impl FnOnce(&mut KnownSecrets)) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut known));
     }
 
-    fn snapshot(&self) -> Arc<Known> {
+    fn snapshot(&self) -> Arc<KnownSecrets> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -218,7 +218,7 @@ fn chained<'a>(text: Cow<'a, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow
     }
 }
 
-impl Known {
+impl KnownSecrets {
     fn matcher(&self) -> &Arc<Matcher> {
         self.matcher.get_or_init(|| Arc::new(Matcher::new(&self.forms)))
     }

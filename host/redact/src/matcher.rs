@@ -21,7 +21,7 @@ const SPECIAL: u8 = u8::MAX;
 
 /// A text to find.
 #[derive(Clone)]
-pub(super) struct Form {
+pub(super) struct SecretForm {
     /// Folded symbols.
     symbols: Arc<[u8]>,
     /// Index of the value that it was derived from.
@@ -30,7 +30,7 @@ pub(super) struct Form {
     placeholder: Option<(Arc<[u8]>, Arc<str>)>,
 }
 
-impl Form {
+impl SecretForm {
     /// Creates a form that is found in any case and with any escapes.
     pub(super) fn new(text: &[u8], value: usize) -> Self {
         Self { symbols: symbols(text).into(), value, placeholder: None }
@@ -47,7 +47,7 @@ impl Form {
 }
 
 /// The result of a search.
-pub(super) struct Scan<'a> {
+pub(super) struct SecretScan<'a> {
     /// Ranges to replace and their replacements, in order and without overlaps.
     pub(super) marks: Vec<(Range<usize>, &'a str)>,
     /// Offset where an incomplete form may start at the end of the text; without one, the length of the text.
@@ -58,7 +58,7 @@ pub(super) struct Scan<'a> {
 
 /// The forms of all values, and the automaton that finds them.
 pub(super) struct Matcher {
-    forms: Vec<Form>,
+    forms: Vec<SecretForm>,
     /// The column of each byte; 0 for bytes that are in no anchor.
     columns: [u8; 256],
     /// The same, with [`SPECIAL`] for bytes that need more than a look.
@@ -73,11 +73,11 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    pub(super) fn new(forms: &[Form]) -> Self {
-        let forms: Vec<Form> = forms.iter().filter(|form| !form.symbols.is_empty()).cloned().collect();
+    pub(super) fn new(forms: &[SecretForm]) -> Self {
+        let forms: Vec<SecretForm> = forms.iter().filter(|form| !form.symbols.is_empty()).cloned().collect();
         let mut columns = [0; 256];
         let mut width = 1_u8;
-        for byte in forms.iter().flat_map(Form::anchor) {
+        for byte in forms.iter().flat_map(SecretForm::anchor) {
             if columns[usize::from(*byte)] == 0 {
                 columns[usize::from(*byte)] = width;
                 // Folding leaves fewer than 255 bytes.
@@ -145,7 +145,7 @@ impl Matcher {
     }
 
     /// Finds all forms in `text`.
-    pub(super) fn scan(&self, text: &[u8]) -> Scan<'_> {
+    pub(super) fn scan(&self, text: &[u8]) -> SecretScan<'_> {
         let mut found: Vec<(Range<usize>, &str)> = Vec::new();
         let mut symbols = Symbols::new(text);
         #[cfg(test)]
@@ -186,7 +186,7 @@ impl Matcher {
             0 => open = open.min(symbols.incomplete_at().unwrap_or(open)),
             depth => open = open.min(starts[(count - depth) % KEPT]),
         }
-        Scan {
+        SecretScan {
             marks: without_overlaps(found),
             open,
             #[cfg(test)]
@@ -196,7 +196,7 @@ impl Matcher {
 
     /// Returns the values that `text` contains.
     pub(super) fn values_in(&self, text: &[u8]) -> Vec<usize> {
-        let is_in = |form: &&Form| {
+        let is_in = |form: &&SecretForm| {
             // Rare: only texts with a mark get here.
             let alone = Self::new(std::slice::from_ref(*form));
             !alone.scan(text).marks.is_empty()
@@ -208,7 +208,7 @@ impl Matcher {
     }
 }
 
-impl Form {
+impl SecretForm {
     /// Returns the replacement of a range where the form was found.
     fn mark(&self, text: &[u8], range: Range<usize>) -> Option<&str> {
         match &self.placeholder {
@@ -226,7 +226,7 @@ enum Compared {
 }
 
 /// Compares a form with the text at `start`, in a time that does not depend on where they differ.
-fn compared(form: &Form, text: &[u8], start: usize) -> Compared {
+fn compared(form: &SecretForm, text: &[u8], start: usize) -> Compared {
     let mut symbols = Symbols::new(&text[start..]);
     let (mut difference, mut end, mut count) = (0, 0, 0);
     for (expected, symbol) in form.symbols.iter().zip(&mut symbols) {
@@ -265,7 +265,8 @@ mod tests {
     use super::*;
 
     fn matcher(forms: &[&str]) -> Matcher {
-        let forms: Vec<Form> = forms.iter().enumerate().map(|(at, form)| Form::new(form.as_bytes(), at)).collect();
+        let forms: Vec<SecretForm> =
+            forms.iter().enumerate().map(|(at, form)| SecretForm::new(form.as_bytes(), at)).collect();
         Matcher::new(&forms)
     }
 
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn placeholder_replaces_only_the_exact_text() {
-        let matcher = Matcher::new(&[Form::new(b"Zq7Xw3Vb", 0), Form::exact(b"ghp_Zq7Xw3Vb", 0, "<key>")]);
+        let matcher = Matcher::new(&[SecretForm::new(b"Zq7Xw3Vb", 0), SecretForm::exact(b"ghp_Zq7Xw3Vb", 0, "<key>")]);
         let marks =
             |text: &str| matcher.scan(text.as_bytes()).marks.iter().map(|(_, mark)| *mark).collect::<Vec<_>>().concat();
         assert_eq!(marks("a ghp_Zq7Xw3Vb"), "<key>");

@@ -1,6 +1,6 @@
 //! Redaction of messages, results and errors.
 
-use super::{Known, MARK, Secrets};
+use super::{KnownSecrets, MARK, Secrets};
 use pinion_protocol::content::Content;
 use pinion_protocol::event::{Event, EventKind};
 use pinion_protocol::message::Message;
@@ -73,7 +73,7 @@ impl Secrets {
     }
 }
 
-impl Known {
+impl KnownSecrets {
     pub(super) fn clean_contents(&self, contents: &mut [Content]) {
         if !self.forms.is_empty() {
             contents.iter_mut().for_each(|content| self.clean_content(content));

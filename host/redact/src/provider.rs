@@ -1,7 +1,7 @@
 //! A provider that redacts secrets in replies.
 
 use super::stream::StreamRedactor;
-use super::{Known, Secrets};
+use super::{KnownSecrets, Secrets};
 use futures_util::stream::{self, StreamExt as _};
 use pinion_protocol::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
 use std::collections::VecDeque;
@@ -53,13 +53,13 @@ struct Redacting {
     /// The name of the model in the request, which is the user's own.
     requested_model: String,
     parts: Vec<StreamRedactor>,
-    queue: VecDeque<Slot>,
+    queue: VecDeque<EventSlot>,
     /// Error to emit after the queue.
     failed: Option<ProviderError>,
 }
 
 /// A position in the order of events.
-enum Slot {
+enum EventSlot {
     Event(StreamEvent),
     /// A delayed delta of the part with this index.
     Held(usize),
@@ -78,7 +78,7 @@ impl Redacting {
             // Must come after the poll: the provider adds its key when it sends the request.
             let known = self.secrets.snapshot();
             match item {
-                Some(Ok(event)) => self.take(&known, event),
+                Some(Ok(event)) => self.push_event(&known, event),
                 Some(Err(error)) => {
                     self.flush(&known, usize::MAX);
                     self.failed = Some(map_message(error, |text| self.secrets.clean(text).into_owned()));
@@ -94,20 +94,20 @@ impl Redacting {
     /// Returns the first event, unless it is a delayed delta.
     fn ready(&mut self) -> Option<StreamEvent> {
         match self.queue.pop_front()? {
-            Slot::Event(event) => Some(event),
-            held @ Slot::Held(_) => {
+            EventSlot::Event(event) => Some(event),
+            held @ EventSlot::Held(_) => {
                 self.queue.push_front(held);
                 None
             }
         }
     }
 
-    fn take(&mut self, known: &Known, event: StreamEvent) {
+    fn push_event(&mut self, known: &KnownSecrets, event: StreamEvent) {
         let of_part = match &event {
             StreamEvent::Delta { index, .. } | StreamEvent::PartEnd { index, .. } => Some(*index),
             _ => None,
         };
-        if self.queue.iter().any(|slot| matches!(slot, Slot::Held(index) if Some(*index) != of_part)) {
+        if self.queue.iter().any(|slot| matches!(slot, EventSlot::Held(index) if Some(*index) != of_part)) {
             self.flush(known, MAX_EARLY);
         }
         match event {
@@ -115,7 +115,7 @@ impl Redacting {
                 if model.as_ref() != Some(&self.requested_model) {
                     known.clean_option(&mut model);
                 }
-                self.queue.push_back(Slot::Event(StreamEvent::Start { model }));
+                self.queue.push_back(EventSlot::Event(StreamEvent::Start { model }));
             }
             StreamEvent::PartStart { index, part } => self.start(known, index, part),
             StreamEvent::Delta { index, delta } => self.delta(known, index, &delta),
@@ -123,13 +123,13 @@ impl Redacting {
                 let rest = self.parts.get_mut(index).map(|part| part.finish(known.matcher())).unwrap_or_default();
                 self.release(index, rest);
                 known.clean_option(&mut signature);
-                self.queue.push_back(Slot::Event(StreamEvent::PartEnd { index, signature }));
+                self.queue.push_back(EventSlot::Event(StreamEvent::PartEnd { index, signature }));
             }
-            event @ (StreamEvent::Usage(_) | StreamEvent::End { .. }) => self.queue.push_back(Slot::Event(event)),
+            event @ (StreamEvent::Usage(_) | StreamEvent::End { .. }) => self.queue.push_back(EventSlot::Event(event)),
         }
     }
 
-    fn start(&mut self, known: &Known, index: usize, mut part: PartKind) {
+    fn start(&mut self, known: &KnownSecrets, index: usize, mut part: PartKind) {
         if let PartKind::ToolCall { id, name } = &mut part {
             [id, name].into_iter().for_each(|text| known.clean_string(text));
         }
@@ -137,15 +137,15 @@ impl Redacting {
         if index == self.parts.len() {
             self.parts.push(StreamRedactor::default());
         }
-        self.queue.push_back(Slot::Event(StreamEvent::PartStart { index, part }));
+        self.queue.push_back(EventSlot::Event(StreamEvent::PartStart { index, part }));
     }
 
-    fn delta(&mut self, known: &Known, index: usize, delta: &str) {
+    fn delta(&mut self, known: &KnownSecrets, index: usize, delta: &str) {
         let Some(part) = self.parts.get_mut(index) else {
             let delta = known.clean(delta).into_owned();
-            return self.queue.push_back(Slot::Event(StreamEvent::Delta { index, delta }));
+            return self.queue.push_back(EventSlot::Event(StreamEvent::Delta { index, delta }));
         };
-        self.queue.push_back(Slot::Held(index));
+        self.queue.push_back(EventSlot::Held(index));
         let texts = part.push(known.matcher(), delta);
         self.release(index, texts);
     }
@@ -153,18 +153,18 @@ impl Redacting {
     /// Fills the first delayed deltas of a part with texts. Empty texts leave no event.
     fn release(&mut self, index: usize, texts: Vec<String>) {
         for delta in texts {
-            let held = self.queue.iter().position(|slot| matches!(slot, Slot::Held(other) if *other == index));
+            let held = self.queue.iter().position(|slot| matches!(slot, EventSlot::Held(other) if *other == index));
             match (held, delta.is_empty()) {
-                (Some(at), false) => self.queue[at] = Slot::Event(StreamEvent::Delta { index, delta }),
+                (Some(at), false) => self.queue[at] = EventSlot::Event(StreamEvent::Delta { index, delta }),
                 (Some(at), true) => drop(self.queue.remove(at)),
-                (None, false) => self.queue.push_back(Slot::Event(StreamEvent::Delta { index, delta })),
+                (None, false) => self.queue.push_back(EventSlot::Event(StreamEvent::Delta { index, delta })),
                 (None, true) => {}
             }
         }
     }
 
     /// Releases the deltas that wait because of at most `max` bytes.
-    fn flush(&mut self, known: &Known, max: usize) {
+    fn flush(&mut self, known: &KnownSecrets, max: usize) {
         for index in 0..self.parts.len() {
             let texts = self.parts[index].give_up(known.matcher(), max);
             self.release(index, texts);

@@ -2,7 +2,7 @@
 
 use super::Secrets;
 use pinion_protocol::dialog::{Dialog, DialogKind};
-use pinion_protocol::drawing::Block;
+use pinion_protocol::drawing::DrawingBlock;
 
 impl Secrets {
     /// Applies [`Self::clean`] to the words of a plugin's question.
@@ -14,14 +14,18 @@ impl Secrets {
     }
 
     /// Applies [`Self::clean`] to all texts of a drawing.
-    pub fn clean_blocks(&self, blocks: &mut [Block]) {
+    pub fn clean_blocks(&self, blocks: &mut [DrawingBlock]) {
         for block in blocks {
             match block {
-                Block::Lines { lines } => lines.iter_mut().flatten().for_each(|span| self.replace(&mut span.text)),
-                Block::Table { header, rows } => {
+                DrawingBlock::Lines { lines } => {
+                    lines.iter_mut().flatten().for_each(|span| self.replace(&mut span.text))
+                }
+                DrawingBlock::Table { header, rows } => {
                     header.iter_mut().chain(rows.iter_mut().flatten()).for_each(|cell| self.replace(cell));
                 }
-                Block::Diff { text } | Block::Markdown { text } | Block::Bar { label: text, .. } => self.replace(text),
+                DrawingBlock::Diff { text }
+                | DrawingBlock::Markdown { text }
+                | DrawingBlock::Bar { label: text, .. } => self.replace(text),
             }
         }
     }

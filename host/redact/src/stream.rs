@@ -1,6 +1,6 @@
 //! Redaction of text that arrives in pieces.
 
-use super::bytes::Pending;
+use super::bytes::PendingBytes;
 use super::matcher::Matcher;
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(super) struct StreamRedactor {
     /// Text that was not released yet.
-    pending: Pending,
+    pending: PendingBytes,
     /// Lengths of the pieces in `pending`.
     pieces: VecDeque<usize>,
 }
@@ -53,14 +53,14 @@ impl StreamRedactor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matcher::Form;
+    use super::super::matcher::SecretForm;
     use super::*;
     use proptest::prelude::*;
 
     const SECRETS: [&str; 3] = ["Zq7Xw3Vb9Nm2Kp5Ld8Rt", "Kp5Ld8Rt-Zq7Xw3Vb", "schlüssel-größer-9"];
 
     fn matcher() -> Matcher {
-        let forms: Vec<Form> = SECRETS.iter().map(|secret| Form::new(secret.as_bytes(), 0)).collect();
+        let forms: Vec<SecretForm> = SECRETS.iter().map(|secret| SecretForm::new(secret.as_bytes(), 0)).collect();
         Matcher::new(&forms)
     }
 

@@ -1,6 +1,6 @@
 //! A tool executor that redacts secrets.
 
-use super::{Known, Secrets};
+use super::{KnownSecrets, Secrets};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pinion_protocol::content::Content;
@@ -85,7 +85,7 @@ struct RedactedProgress<'a, F> {
     known: &'a F,
 }
 
-impl<F: Fn() -> Arc<Known> + Sync> ToolProgress for RedactedProgress<'_, F> {
+impl<F: Fn() -> Arc<KnownSecrets> + Sync> ToolProgress for RedactedProgress<'_, F> {
     fn report(&self, message: String) {
         let mut message = message;
         (self.known)().clean_string(&mut message);

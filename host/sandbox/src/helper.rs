@@ -13,12 +13,12 @@ const SMALL_HELPER: &str = "pinion-sandbox";
 #[derive(Debug, Clone)]
 pub(crate) struct Helper {
     path: PathBuf,
-    seen: Option<Seen>,
+    seen: Option<HelperFileState>,
 }
 
 /// The state of a file. No program can set back the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct HelperFileState {
     length: u64,
     device: u64,
     inode: u64,
@@ -27,7 +27,7 @@ struct Seen {
 
 impl Helper {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { seen: Seen::of(&path), path }
+        Self { seen: HelperFileState::from_path(&path), path }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -39,7 +39,7 @@ impl Helper {
     /// # Errors
     /// The file was changed or replaced.
     pub(crate) fn unchanged(&self) -> Result<&OsStr, SandboxError> {
-        if Seen::of(&self.path) == self.seen {
+        if HelperFileState::from_path(&self.path) == self.seen {
             return Ok(self.path.as_os_str());
         }
         let reason = "it was replaced since this program started\nhint: restart pinion";
@@ -47,9 +47,9 @@ impl Helper {
     }
 }
 
-impl Seen {
+impl HelperFileState {
     #[cfg(unix)]
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {
@@ -61,7 +61,7 @@ impl Seen {
     }
 
     #[cfg(not(unix))]
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         let length = std::fs::metadata(path).ok()?.len();
         Some(Self { length, device: 0, inode: 0, changed: (0, 0) })
     }

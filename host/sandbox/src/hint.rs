@@ -1,6 +1,6 @@
 //! The line that tells why a program failed, when the sandbox may be the reason.
 
-use crate::policy::{Network, Policy};
+use crate::policy::{Network, SandboxPolicy};
 use std::path::Path;
 
 /// A kind of refusal, as programs report it.
@@ -112,7 +112,7 @@ fn is_host(word: &str) -> bool {
 
 /// Returns the hint for a program that failed and wrote `text` to its error stream; `None` if the sandbox explains
 /// nothing.
-pub fn hint(text: &str, policy: &Policy) -> Option<(Denial, String)> {
+pub fn hint(text: &str, policy: &SandboxPolicy) -> Option<(Denial, String)> {
     let lines = || text.lines().rev().take(200);
     let names = |line: &str, words: &[&str]| {
         let line = line.to_lowercase();
@@ -157,11 +157,11 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn policy() -> Policy {
-        Policy {
+    fn policy() -> SandboxPolicy {
+        SandboxPolicy {
             writable: vec![PathBuf::from("/w")],
             read_only: vec![PathBuf::from("/w/.git/hooks"), PathBuf::from("/w/.git/config")],
-            ..Policy::default()
+            ..SandboxPolicy::default()
         }
     }
 
@@ -264,9 +264,9 @@ mod tests {
         {
             assert_eq!(hint(text, &policy()), None, "{text}");
         }
-        let proxied = Policy { network: Network::Proxied, ..policy() };
+        let proxied = SandboxPolicy { network: Network::Proxied, ..policy() };
         assert!(hint("Could not resolve host: x", &proxied).unwrap().1.contains("HTTPS_PROXY"));
-        let open = Policy { network: Network::On, ..policy() };
+        let open = SandboxPolicy { network: Network::On, ..policy() };
         assert_eq!(hint("Could not resolve host: x", &open), None);
     }
 }

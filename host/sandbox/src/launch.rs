@@ -2,9 +2,9 @@
 
 use crate::error::SandboxError;
 use crate::helper::Helper;
-use crate::policy::{Enforcement, Layers, Policy};
+use crate::policy::{Enforcement, Layers, SandboxPolicy};
 use crate::proxy::ProxySocket;
-use crate::request::{Outcome, Report, Request};
+use crate::request::{CheckReport, HelperOutcome, HelperRequest};
 use crate::seatbelt::profile;
 use crate::tunnel::{CONNECT, connect};
 use std::ffi::{OsStr, OsString};
@@ -80,7 +80,7 @@ impl Launcher {
     ///
     /// # Errors
     /// The policy does not fit into an environment, or names a path that is not text.
-    pub fn command(&self, program: Program<'_>, policy: &Policy) -> Result<Command, SandboxError> {
+    pub fn command(&self, program: Program<'_>, policy: &SandboxPolicy) -> Result<Command, SandboxError> {
         if cfg!(target_os = "macos") {
             return seatbelt(program, policy);
         }
@@ -95,7 +95,11 @@ impl Launcher {
     /// # Errors
     /// As with [`command`](Self::command), or the system has no network namespaces.
     #[cfg(target_os = "linux")]
-    pub fn proxied(&self, program: Program<'_>, policy: &Policy) -> Result<(Command, ProxySocket), SandboxError> {
+    pub fn proxied(
+        &self,
+        program: Program<'_>,
+        policy: &SandboxPolicy,
+    ) -> Result<(Command, ProxySocket), SandboxError> {
         let failed = |error: std::io::Error| SandboxError::step("create a socket for the proxy", error);
         let (parents, helpers) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         let mut request = self.request(program.directory, policy, false);
@@ -123,7 +127,11 @@ impl Launcher {
     /// # Errors
     /// Always.
     #[cfg(not(target_os = "linux"))]
-    pub fn proxied(&self, _program: Program<'_>, _policy: &Policy) -> Result<(Command, ProxySocket), SandboxError> {
+    pub fn proxied(
+        &self,
+        _program: Program<'_>,
+        _policy: &SandboxPolicy,
+    ) -> Result<(Command, ProxySocket), SandboxError> {
         Err(SandboxError::step("connect a program to a proxy", "only Linux has network namespaces"))
     }
 
@@ -132,7 +140,7 @@ impl Launcher {
     /// # Errors
     /// The helper does not start, the layers that the policy requires do not work, or a path of the policy cannot be
     /// enforced with the layers of the machine.
-    pub fn support(&self, policy: &Policy) -> Result<Support, SandboxError> {
+    pub fn support(&self, policy: &SandboxPolicy) -> Result<Support, SandboxError> {
         if cfg!(target_os = "macos") {
             profile(policy).map_err(not_text)?;
             return Ok(Support {
@@ -149,15 +157,15 @@ impl Launcher {
         }
         // Without the paths of the policy. A file in a stranger's project could otherwise make a layer fail, and programs
         // would go on without it.
-        let Policy { network, limits, enforcement, .. } = policy.clone();
-        let machine = Policy { network, limits, enforcement, ..Policy::default() };
+        let SandboxPolicy { network, limits, enforcement, .. } = policy.clone();
+        let machine = SandboxPolicy { network, limits, enforcement, ..SandboxPolicy::default() };
         let mut missing = (!namespaces).then(|| "not in use".to_owned());
         let mut failure = SandboxError::step("check the sandbox", "no layers are in use");
         for layers in candidates {
             let launcher = self.clone().with_layers(layers);
             match launcher.check(&machine) {
                 Ok(_) => {
-                    let Report { landlock, seccomp, no_group } = launcher.check(policy)?;
+                    let CheckReport { landlock, seccomp, no_group } = launcher.check(policy)?;
                     let group = if no_group.is_empty() { Ok(()) } else { Err(no_group) };
                     let namespaces = if layers.namespaces { Ok(()) } else { Err(missing.unwrap_or_default()) };
                     return Ok(Support { landlock, seccomp, namespaces, group });
@@ -170,7 +178,7 @@ impl Launcher {
         Err(failure)
     }
 
-    fn check(&self, policy: &Policy) -> Result<Report, SandboxError> {
+    fn check(&self, policy: &SandboxPolicy) -> Result<CheckReport, SandboxError> {
         let failed = |reason: String| SandboxError::step("check the sandbox", reason);
         let output = self.helper(self.request(Path::new("/"), policy, true))?.stdin(Stdio::null()).output();
         let output = output.map_err(|error| failed(error.to_string()))?;
@@ -180,8 +188,8 @@ impl Launcher {
         serde_json::from_slice(&output.stderr).map_err(|error| failed(error.to_string()))
     }
 
-    fn request(&self, directory: &Path, policy: &Policy, only_check: bool) -> Request {
-        Request {
+    fn request(&self, directory: &Path, policy: &SandboxPolicy, only_check: bool) -> HelperRequest {
+        HelperRequest {
             build: BUILD.to_owned(),
             policy: policy.clone(),
             layers: self.layers,
@@ -191,7 +199,7 @@ impl Launcher {
         }
     }
 
-    fn helper(&self, request: Request) -> Result<Command, SandboxError> {
+    fn helper(&self, request: HelperRequest) -> Result<Command, SandboxError> {
         let request = serde_json::to_string(&request).map_err(|error| SandboxError::step("name all paths", error))?;
         if request.len() > MAX_REQUEST_BYTES {
             return Err(SandboxError::TooLong { bytes: request.len(), max: MAX_REQUEST_BYTES });
@@ -220,7 +228,7 @@ fn set(command: &mut Command, program: Program<'_>) {
 }
 
 /// Returns the command that starts a program under a profile of macOS.
-fn seatbelt(program: Program<'_>, policy: &Policy) -> Result<Command, SandboxError> {
+fn seatbelt(program: Program<'_>, policy: &SandboxPolicy) -> Result<Command, SandboxError> {
     let mut command = Command::new("/usr/bin/sandbox-exec");
     command.arg("-p").arg(profile(policy).map_err(not_text)?).arg(program.program).args(program.arguments);
     command.current_dir(program.directory).env_clear();
@@ -258,8 +266,8 @@ pub fn run_for_parent(arguments: impl Iterator<Item = OsString>, report: impl Fn
         };
     }
     match run(arguments) {
-        Ok(Outcome::Ended(code)) => code,
-        Ok(Outcome::Checked(checked)) => {
+        Ok(HelperOutcome::Ended(code)) => code,
+        Ok(HelperOutcome::Checked(checked)) => {
             report(&serde_json::to_string(&checked).unwrap_or_default());
             ExitCode::SUCCESS
         }
@@ -270,10 +278,10 @@ pub fn run_for_parent(arguments: impl Iterator<Item = OsString>, report: impl Fn
     }
 }
 
-fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<Outcome, SandboxError> {
+fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<HelperOutcome, SandboxError> {
     let invalid = |reason: &str| SandboxError::step("read the request", reason);
     let request: String = (0..).map_while(|number| std::env::var(format!("{REQUEST}{number}")).ok()).collect();
-    let request: Request = serde_json::from_str(&request).map_err(|error| invalid(&error.to_string()))?;
+    let request: HelperRequest = serde_json::from_str(&request).map_err(|error| invalid(&error.to_string()))?;
     if request.build != BUILD {
         return Err(invalid(
             "it is of another build of pinion\nhint: install or build `pinion` and `pinion-sandbox` together",
@@ -313,7 +321,7 @@ fn set_first_argument(command: &mut Command, name: &OsStr) {
 fn set_first_argument(_command: &mut Command, _name: &OsStr) {}
 
 /// Returns the path of the temporary directory as the program sees it.
-fn temporary(request: &Request) -> &OsStr {
+fn temporary(request: &HelperRequest) -> &OsStr {
     match (&request.policy.temporary, request.layers.namespaces) {
         (Some(directory), false) => directory.as_os_str(),
         _ => OsStr::new("/tmp"),
@@ -329,12 +337,12 @@ fn variables() -> impl Iterator<Item = (OsString, OsString)> {
 }
 
 #[cfg(target_os = "linux")]
-fn enter(request: &Request, program: Option<Command>) -> Result<Outcome, SandboxError> {
+fn enter(request: &HelperRequest, program: Option<Command>) -> Result<HelperOutcome, SandboxError> {
     crate::linux::enter(request, program)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn enter(_request: &Request, _program: Option<Command>) -> Result<Outcome, SandboxError> {
+fn enter(_request: &HelperRequest, _program: Option<Command>) -> Result<HelperOutcome, SandboxError> {
     Err(SandboxError::Layer {
         layer: "a sandbox for this operating system",
         reason: "only Linux and macOS have one".to_owned(),
@@ -367,7 +375,11 @@ mod tests {
         let launcher = Launcher::new(std::env::current_exe().unwrap(), Vec::new());
         let hides = |paths: usize| {
             let hidden = vec![PathBuf::from("/".to_owned() + &"a".repeat(1023)); paths];
-            launcher.helper(launcher.request(Path::new("/"), &Policy { hidden, ..Policy::default() }, true))
+            launcher.helper(launcher.request(
+                Path::new("/"),
+                &SandboxPolicy { hidden, ..SandboxPolicy::default() },
+                true,
+            ))
         };
         assert!(hides(900).is_ok());
         assert!(matches!(hides(1100), Err(SandboxError::TooLong { max: MAX_REQUEST_BYTES, .. })));

@@ -35,9 +35,13 @@ pub use error::SandboxError;
 pub use helper::helper_beside;
 pub use hint::{Denial, hint, no_network, quiet_host, tracing_hint, unreachable_host};
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
-pub use pinion_git::{GitUser, Look, Place as CommandPlace, Repository, UNKNOWN, files_of_arguments, nearby};
-pub use policy::{Enforcement, Layers, Limits, Network, Policy};
-pub use protected::{Protected, Surroundings, directory_of_setting, is_nested_setting, protected_among, protected_in};
+pub use pinion_git::{
+    CommandContext as CommandPlace, GitUser, LookBudget, Repository, UNKNOWN, files_of_arguments, nearby,
+};
+pub use policy::{Enforcement, Layers, Network, ResourceLimits, SandboxPolicy};
+pub use protected::{
+    Protected, ProtectedPlaces, directory_of_setting, is_nested_setting, protected_among, protected_in,
+};
 pub use protection::{Fate, OpenedDirectories, Protection, Reverted};
 pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// paths inside each other, the inner one decides; of lists with the same path, the first of `excluded`, `writable`,
 /// `visible` and `hidden`. Read-only paths stay so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
+pub struct SandboxPolicy {
     /// Directories that programs write to.
     #[serde(with = "encoding::paths")]
     pub writable: Vec<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Policy {
     /// Access to networks.
     pub network: Network,
     /// Limits on resources.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The consequence of a missing layer.
     pub enforcement: Enforcement,
 }
@@ -59,7 +59,7 @@ pub(crate) enum View {
 /// The paths with separate views, outer ones first.
 pub(crate) struct Views<'a>(BTreeMap<&'a Path, View>);
 
-impl Policy {
+impl SandboxPolicy {
     pub(crate) fn views(&self) -> Views<'_> {
         let lists = [
             (&self.hidden, View::Hidden),
@@ -77,13 +77,13 @@ impl Views<'_> {
     }
 
     /// Returns the view of a path: its own, or the view of the nearest directory around it that has one.
-    pub(crate) fn of(&self, path: &Path) -> Option<View> {
+    pub(crate) fn nearest_view(&self, path: &Path) -> Option<View> {
         path.ancestors().find_map(|path| self.0.get(path).copied())
     }
 
     /// Returns whether programs cannot read a path.
     pub(crate) fn hide(&self, path: &Path) -> bool {
-        matches!(self.of(path), Some(View::Hidden | View::Excluded))
+        matches!(self.nearest_view(path), Some(View::Hidden | View::Excluded))
     }
 }
 
@@ -116,7 +116,7 @@ pub enum Enforcement {
 
 /// Limits on the resources of a program and of everything that it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Processes at a time; enforced with namespaces, and not for root.
     pub processes: u64,
     /// Bytes of memory together, and processes also for root; enforced where the system delegates a control group of version 2.
@@ -125,7 +125,7 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     fn default() -> Self {
         // A parallel build of a large project has a few hundred processes and threads.
         Self { processes: 4096, memory_bytes: None, file_bytes: None }
@@ -154,12 +154,12 @@ mod tests {
     #[test]
     fn inner_paths_decide_and_same_paths_have_an_order() {
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
-        let policy = Policy {
+        let policy = SandboxPolicy {
             hidden: paths(&["/h", "/w/h", "/both", "/seen"]),
             visible: paths(&["/h/v", "/both", "/seen"]),
             writable: paths(&["/w", "/h/w", "/both", "/excluded"]),
             excluded: paths(&["/h/w/.env", "/excluded"]),
-            ..Policy::default()
+            ..SandboxPolicy::default()
         };
         let views = policy.views();
         for (path, view) in [
@@ -173,7 +173,7 @@ mod tests {
             ("/seen", Some(View::Visible)),
             ("/excluded", Some(View::Excluded)),
         ] {
-            assert_eq!(views.of(Path::new(path)), view, "{path}");
+            assert_eq!(views.nearest_view(Path::new(path)), view, "{path}");
         }
     }
 }

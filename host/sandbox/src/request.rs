@@ -1,17 +1,17 @@
 //! The request to a helper, as text in its environment.
 
 use crate::encoding;
-use crate::policy::{Layers, Policy};
+use crate::policy::{Layers, SandboxPolicy};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The work of one helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct HelperRequest {
     /// The build of the program that wrote it.
     pub(crate) build: String,
-    pub(crate) policy: Policy,
+    pub(crate) policy: SandboxPolicy,
     pub(crate) layers: Layers,
     /// The working directory of the program.
     #[serde(with = "encoding::path")]
@@ -24,14 +24,14 @@ pub(crate) struct Request {
 
 /// The end of a helper that did its work.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum HelperOutcome {
     Ended(ExitCode),
-    Checked(Report),
+    Checked(CheckReport),
 }
 
 /// The report of a helper that only checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Report {
+pub(crate) struct CheckReport {
     /// The version of Landlock.
     pub(crate) landlock: Option<u32>,
     pub(crate) seccomp: bool,

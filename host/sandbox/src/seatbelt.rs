@@ -1,6 +1,6 @@
 //! The profile for `sandbox-exec` on macOS.
 
-use crate::policy::{Network, Policy, View};
+use crate::policy::{Network, SandboxPolicy, View};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urand
 ///
 /// # Errors
 /// A path is not text.
-pub fn profile(policy: &Policy) -> Result<String, PathBuf> {
+pub fn profile(policy: &SandboxPolicy) -> Result<String, PathBuf> {
     let mut text = String::from("(version 1)\n(allow default)\n(deny file-write*)\n");
     for device in DEVICES {
         rule(&mut text, "allow file-write*", "literal", Path::new(device))?;
@@ -71,13 +71,13 @@ fn rule(text: &mut String, action: &str, kind: &str, path: &Path) -> Result<(), 
 mod tests {
     use super::*;
 
-    fn policy() -> Policy {
-        Policy {
+    fn policy() -> SandboxPolicy {
+        SandboxPolicy {
             writable: vec![PathBuf::from("/w")],
             read_only: vec![PathBuf::from("/w/.git/hooks")],
             hidden: vec![PathBuf::from("/h/.ssh")],
             visible: vec![PathBuf::from("/h/.ssh/known")],
-            ..Policy::default()
+            ..SandboxPolicy::default()
         }
     }
 
@@ -101,15 +101,16 @@ mod tests {
 
     #[test]
     fn network_is_open_if_the_policy_allows_it() {
-        let text = profile(&Policy { network: Network::On, ..policy() }).unwrap();
+        let text = profile(&SandboxPolicy { network: Network::On, ..policy() }).unwrap();
         assert!(!text.contains("network"));
     }
 
     #[test]
     fn names_cannot_end_the_string_they_stand_in() {
-        let forged = Policy { writable: vec![PathBuf::from("/w\")) (allow file-write* (subpath \"/")], ..policy() };
+        let forged =
+            SandboxPolicy { writable: vec![PathBuf::from("/w\")) (allow file-write* (subpath \"/")], ..policy() };
         assert!(profile(&forged).unwrap().contains(r#"(subpath "/w\")) (allow file-write* (subpath \"/"))"#));
-        let control = Policy { writable: vec![PathBuf::from("/w\n(allow default)")], ..policy() };
+        let control = SandboxPolicy { writable: vec![PathBuf::from("/w\n(allow default)")], ..policy() };
         assert!(profile(&control).is_err());
     }
 }

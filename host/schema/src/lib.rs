@@ -35,7 +35,7 @@ const MAX_PATTERN_SIZE: usize = 1024 * 1024;
 
 /// Compiled schemas, one for each tool that was called. A tool that was reloaded is another definition.
 pub struct Schemas {
-    entries: Mutex<HashMap<String, Arc<Entry>>>,
+    entries: Mutex<HashMap<String, Arc<SchemaCacheEntry>>>,
     threads: Arc<Semaphore>,
     deadline: Duration,
 }
@@ -47,7 +47,7 @@ impl Default for Schemas {
 }
 
 /// The schema of a tool.
-struct Entry {
+struct SchemaCacheEntry {
     tool: Arc<ToolDefinition>,
     measure: Result<Measure, String>,
     compiled: OnceLock<Result<Validator, String>>,
@@ -74,7 +74,8 @@ impl Schemas {
     async fn validated<'a>(&self, tool: &Arc<ToolDefinition>, arguments: &'a Value) -> Result<Cow<'a, Value>, String> {
         let entry = self.entry(tool);
         let measure = entry.measure.clone().map_err(|problem| broken(&problem))?;
-        let size = Size::of(arguments).ok_or_else(|| format!("they nest deeper than {MAX_NESTING} levels"))?;
+        let size =
+            Size::from_arguments(arguments).ok_or_else(|| format!("they nest deeper than {MAX_NESTING} levels"))?;
         if is_small(measure, size) {
             return entry.check(arguments, MAX_PROBLEMS);
         }
@@ -83,7 +84,11 @@ impl Schemas {
     }
 
     /// Returns the changed arguments; `None` if they did not change.
-    async fn check_on_thread(&self, entry: Arc<Entry>, arguments: Arc<Value>) -> Result<Option<Value>, String> {
+    async fn check_on_thread(
+        &self,
+        entry: Arc<SchemaCacheEntry>,
+        arguments: Arc<Value>,
+    ) -> Result<Option<Value>, String> {
         let too_long = || {
             let seconds = self.deadline.as_secs_f32();
             format!("checking them against the tool's schema took more than {seconds} s. Pass less at once")
@@ -103,19 +108,19 @@ impl Schemas {
         tokio::time::timeout(self.deadline, checking).await.unwrap_or_else(|_| Err(too_long()))
     }
 
-    fn entry(&self, tool: &Arc<ToolDefinition>) -> Arc<Entry> {
+    fn entry(&self, tool: &Arc<ToolDefinition>) -> Arc<SchemaCacheEntry> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = entries.get(&tool.name).filter(|entry| Arc::ptr_eq(&entry.tool, tool)) {
             return entry.clone();
         }
         let measure = measure(&tool.input_schema).map_err(|error| error.to_string());
-        let entry = Arc::new(Entry { tool: tool.clone(), measure, compiled: OnceLock::new() });
+        let entry = Arc::new(SchemaCacheEntry { tool: tool.clone(), measure, compiled: OnceLock::new() });
         entries.insert(tool.name.clone(), entry.clone());
         entry
     }
 }
 
-impl Entry {
+impl SchemaCacheEntry {
     /// Collects at most `max` problems, because each takes memory.
     fn check<'a>(&self, arguments: &'a Value, max: usize) -> Result<Cow<'a, Value>, String> {
         match self.compiled.get_or_init(|| compile(&self.tool.input_schema)) {

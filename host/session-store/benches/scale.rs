@@ -11,7 +11,7 @@ mod shared;
 use pinion_protocol::{SessionStore, view};
 use pinion_session_store::record::RunStarted;
 use pinion_session_store::{
-    ExportFormat, Record, Scope, Session, SessionDirectory, Transcript, export, open_to_continue,
+    ExportFormat, ListScope, Record, Session, SessionDirectory, Transcript, export, open_to_continue,
 };
 use serde::de::IgnoredAny;
 use shared::message;
@@ -50,7 +50,7 @@ fn main() {
         measure("open to continue, what the model sees", || {
             drop(black_box(view(open_to_continue(&path, Path::new(WORKSPACE)).unwrap().messages)));
         });
-        measure("list", || assert_eq!(directory.list(Scope::All).unwrap().sessions.len(), 1));
+        measure("list", || assert_eq!(directory.list(ListScope::All).unwrap().sessions.len(), 1));
         measure("fork", || fs::remove_file(directory.fork(&path, None, Path::new(WORKSPACE)).unwrap()).unwrap());
         measure("export to HTML", || written(&path, ExportFormat::Html));
         measure("export to Markdown", || written(&path, ExportFormat::Markdown));

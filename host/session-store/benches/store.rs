@@ -8,7 +8,7 @@ mod shared;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pinion_protocol::SessionStore;
-use pinion_session_store::{Scope, Session, SessionDirectory, Transcript, open_to_continue};
+use pinion_session_store::{ListScope, Session, SessionDirectory, Transcript, open_to_continue};
 use shared::message;
 use std::hint::black_box;
 use std::io;
@@ -68,7 +68,7 @@ fn list(criterion: &mut Criterion) {
         }
     }
     criterion.bench_function("list 1,000 sessions", |bencher| {
-        bencher.iter(|| assert_eq!(directory.list(Scope::All).unwrap().sessions.len(), 1_000));
+        bencher.iter(|| assert_eq!(directory.list(ListScope::All).unwrap().sessions.len(), 1_000));
     });
     let workspace = format!("{WORKSPACE}-0");
     criterion.bench_function("latest of 100 sessions", |bencher| {

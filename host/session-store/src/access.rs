@@ -1,7 +1,7 @@
 //! The access of plugins to the session of their call: its entries, the plugins' own entries, and its title.
 
 use crate::error::SessionError;
-use crate::format::{self, Kind, Payload};
+use crate::format::{self, EntryKind, Payload};
 use crate::id::EntryId;
 use crate::index::Node;
 use crate::record::{PluginEntry, Record, RecordKind, Titled};
@@ -64,7 +64,7 @@ pub(crate) fn entries(
 /// Returns the number of entries of a plugin in the whole file.
 pub(crate) fn count(path: &Path, plugin: &str) -> Result<usize> {
     let Some(mut transcript) = open(path)? else { return Ok(0) };
-    let is_entry = |node: &&Node| node.kind == Kind::Record(RecordKind::PluginEntry);
+    let is_entry = |node: &&Node| node.kind == EntryKind::Record(RecordKind::PluginEntry);
     let nodes = transcript.index().nodes.iter().filter(is_entry).copied().collect();
     let entries = transcript.entries(nodes);
     let is_own = |payload: &Payload| matches!(payload, Payload::Record(Record::PluginEntry(PluginEntry { plugin: owner, .. })) if owner == plugin);
@@ -88,8 +88,8 @@ pub(crate) fn title(path: &Path, leaf: Option<EntryId>) -> Result<Option<String>
     let (mut prompt, mut titled) = (None, None);
     while let Some(line) = branch.next_line() {
         let (node, line) = line.map_err(|error| failed(&error))?;
-        let is_title = node.kind == Kind::Record(RecordKind::Titled);
-        if !is_title && (node.kind != Kind::Message || prompt.is_some()) {
+        let is_title = node.kind == EntryKind::Record(RecordKind::Titled);
+        if !is_title && (node.kind != EntryKind::Message || prompt.is_some()) {
             continue;
         }
         match format::decode_entry(line, node.kind).map(|entry| entry.payload) {

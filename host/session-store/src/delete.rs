@@ -3,7 +3,7 @@
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::lock;
-use crate::name::{self, Name};
+use crate::name::{self, SessionFileName};
 use crate::transcript::Transcript;
 use std::fs::{self, File};
 use std::io;
@@ -26,8 +26,8 @@ pub(crate) fn delete(path: &Path) -> Result<(), SessionError> {
     for aside in files::asides_of(path).map_err(SessionError::io("delete", path))? {
         fs::remove_file(&aside).map_err(SessionError::io("delete", &aside))?;
     }
-    name::remove(path, Name::OfUser)?;
-    name::remove(path, Name::OfPlugin)?;
+    name::remove(path, SessionFileName::OfUser)?;
+    name::remove(path, SessionFileName::OfPlugin)?;
     fs::remove_file(path).map_err(SessionError::io("delete", path))
 }
 

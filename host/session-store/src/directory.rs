@@ -3,12 +3,12 @@
 //! Nothing here reads a whole file: sorting uses the metadata of the file system, and a summary the start of each file.
 
 use crate::delete;
-use crate::error::{SessionError, SessionErrorKind, Subject};
+use crate::error::{ErrorSubject, SessionError, SessionErrorKind};
 use crate::files;
-use crate::fork::{self, Workspace};
-use crate::header::Header;
+use crate::fork::{self, ForkWorkspace};
+use crate::header::SessionHeader;
 use crate::id::EntryId;
-use crate::name::{self, Name};
+use crate::name::{self, SessionFileName};
 use crate::session::Session;
 use crate::summary::{SessionFile, Summary, summary};
 use crate::transcript::require_file;
@@ -30,7 +30,7 @@ pub struct SessionDirectory {
 
 /// The sessions that a list includes.
 #[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
+pub enum ListScope<'a> {
     /// Sessions of every workspace.
     All,
     /// Sessions of the workspace with this absolute path.
@@ -39,7 +39,7 @@ pub enum Scope<'a> {
 
 /// A list of sessions.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct SessionListing {
     /// The sessions that can be opened, the last written first.
     pub sessions: Vec<Summary>,
     /// The files that could not be read, each with the reason.
@@ -54,7 +54,7 @@ impl SessionDirectory {
 
     /// Creates a session of `workspace`, an absolute path. The first message creates its file.
     pub fn begin(&self, workspace: &Path) -> Session {
-        let header = Header::new(workspace);
+        let header = SessionHeader::new(workspace);
         Session::with_header(&files::path_of(&self.root, &header), header)
     }
 
@@ -62,8 +62,8 @@ impl SessionDirectory {
     ///
     /// # Errors
     /// The directory of these sessions cannot be read.
-    pub fn children(&self, path: &Path) -> Result<Listing, SessionError> {
-        let (mut listing, mut files) = (Listing::default(), Vec::new());
+    pub fn children(&self, path: &Path) -> Result<SessionListing, SessionError> {
+        let (mut listing, mut files) = (SessionListing::default(), Vec::new());
         find_in(&files::children_of(path), &mut files, &mut listing.unreadable)?;
         sort(&mut files);
         summarize(files, &mut listing);
@@ -80,7 +80,7 @@ impl SessionDirectory {
     /// # Errors
     /// There is no such entry, the source is empty or cannot be read, or the copy cannot be written.
     pub fn fork(&self, source: &Path, at: Option<EntryId>, workspace: &Path) -> Result<PathBuf, SessionError> {
-        fork::fork(source, at, &self.root, Workspace::OfSource { or: workspace })
+        fork::fork(source, at, &self.root, ForkWorkspace::OfSource { or: workspace })
     }
 
     /// Copies the current branch like [`Self::fork`], to a session of `workspace`, even if the source has another one.
@@ -88,7 +88,7 @@ impl SessionDirectory {
     /// # Errors
     /// See [`Self::fork`].
     pub fn fork_into(&self, source: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
-        fork::fork(source, None, &self.root, Workspace::Other(workspace))
+        fork::fork(source, None, &self.root, ForkWorkspace::Other(workspace))
     }
 
     /// Returns the workspace of the session in the file `path`; `None` if its first line is lost.
@@ -119,15 +119,15 @@ impl SessionDirectory {
     /// The file is not a session, or the name cannot be written.
     pub fn rename(&self, path: &Path, name: &str) -> Result<(), SessionError> {
         require_file(path)?;
-        name::write(path, Name::OfUser, name)
+        name::write(path, SessionFileName::OfUser, name)
     }
 
     /// Lists the sessions of `scope` that have entries, the last written first. Also reports files that cannot be read.
     ///
     /// # Errors
     /// The directory itself cannot be read.
-    pub fn list(&self, scope: Scope<'_>) -> Result<Listing, SessionError> {
-        let mut listing = Listing::default();
+    pub fn list(&self, scope: ListScope<'_>) -> Result<SessionListing, SessionError> {
+        let mut listing = SessionListing::default();
         let files = self.files(scope, &mut listing.unreadable)?;
         summarize(files, &mut listing);
         Ok(listing)
@@ -138,13 +138,13 @@ impl SessionDirectory {
     ///
     /// # Errors
     /// The directory itself cannot be read.
-    pub fn list_of_agent(&self, agent_id: &str) -> Result<Listing, SessionError> {
-        let mut listing = Listing::default();
-        let mut files = self.files(Scope::All, &mut listing.unreadable)?;
+    pub fn list_of_agent(&self, agent_id: &str) -> Result<SessionListing, SessionError> {
+        let mut listing = SessionListing::default();
+        let mut files = self.files(ListScope::All, &mut listing.unreadable)?;
         add_children(&mut files);
         sort(&mut files);
         summarize(files, &mut listing);
-        let is_of_agent = |header: &Header| header.agent_id.as_deref() == Some(agent_id);
+        let is_of_agent = |header: &SessionHeader| header.agent_id.as_deref() == Some(agent_id);
         listing.sessions.retain(|summary| summary.header.as_ref().is_some_and(is_of_agent));
         Ok(listing)
     }
@@ -154,7 +154,7 @@ impl SessionDirectory {
     /// # Errors
     /// The directory or that session cannot be read, or the session has an unknown version.
     pub fn latest(&self, workspace: &Path) -> Result<Option<Summary>, SessionError> {
-        for found in self.files(Scope::Workspace(workspace), &mut Vec::new())? {
+        for found in self.files(ListScope::Workspace(workspace), &mut Vec::new())? {
             match summary(&found) {
                 Ok(None) | Err(SessionError { kind: SessionErrorKind::Corrupt, .. }) => {}
                 latest => return latest,
@@ -169,7 +169,7 @@ impl SessionDirectory {
     /// # Errors
     /// No session matches, or more than one does; the error names candidates.
     pub fn find(&self, prefix: &str) -> Result<PathBuf, SessionError> {
-        let mut files = self.files(Scope::All, &mut Vec::new())?;
+        let mut files = self.files(ListScope::All, &mut Vec::new())?;
         add_children(&mut files);
         let wanted = prefix.to_ascii_lowercase();
         let begins = |found: &&SessionFile| !wanted.is_empty() && files::id_of(&found.path).starts_with(&wanted);
@@ -179,17 +179,17 @@ impl SessionDirectory {
             [] => SessionErrorKind::NotFound { recent: ids(files.iter()) },
             many => SessionErrorKind::Ambiguous { count: many.len(), candidates: ids(many.iter().copied()) },
         };
-        Err(SessionError { subject: Subject::Id(prefix.to_owned()), kind })
+        Err(SessionError { subject: ErrorSubject::Id(prefix.to_owned()), kind })
     }
 
     /// Returns the files of `scope`, the last written first.
-    fn files(&self, scope: Scope<'_>, failed: &mut Vec<SessionError>) -> Result<Vec<SessionFile>, SessionError> {
+    fn files(&self, scope: ListScope<'_>, failed: &mut Vec<SessionError>) -> Result<Vec<SessionFile>, SessionError> {
         let mut files = Vec::new();
         match scope {
-            Scope::Workspace(workspace) => {
+            ListScope::Workspace(workspace) => {
                 find_in(&self.root.join(files::project_slug(workspace)), &mut files, failed)?;
             }
-            Scope::All => {
+            ListScope::All => {
                 for directory in read_directory(&self.root)? {
                     let found = if directory.is_dir() { find_in(&directory, &mut files, failed) } else { Ok(()) };
                     failed.extend(found.err());
@@ -206,7 +206,7 @@ fn sort(files: &mut [SessionFile]) {
     files.sort_unstable_by(|a, b| (Reverse(a.modified), &b.path).cmp(&(Reverse(b.modified), &a.path)));
 }
 
-fn summarize(files: Vec<SessionFile>, listing: &mut Listing) {
+fn summarize(files: Vec<SessionFile>, listing: &mut SessionListing) {
     for found in files {
         match summary(&found) {
             Ok(Some(summary)) => listing.sessions.push(summary),

@@ -43,7 +43,7 @@ impl Fixture {
         File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
     }
 
-    fn titles(&self, scope: Scope<'_>) -> Vec<String> {
+    fn titles(&self, scope: ListScope<'_>) -> Vec<String> {
         let listing = self.directory.list(scope).unwrap();
         listing.sessions.into_iter().map(|summary| summary.title.unwrap_or_default()).collect()
     }
@@ -56,7 +56,7 @@ fn project_slug(workspace: &str) -> String {
 #[test]
 fn missing_directory_has_no_sessions() {
     let fixture = Fixture::new();
-    assert!(fixture.titles(Scope::All).is_empty());
+    assert!(fixture.titles(ListScope::All).is_empty());
     assert_eq!(fixture.directory.latest(workspace()).unwrap(), None);
     assert!(fixture.root.path().read_dir().unwrap().next().is_none());
 }
@@ -67,8 +67,8 @@ fn last_written_session_comes_first() {
     let first = fixture.session("/a", "first");
     fixture.session("/a", "second");
     fixture.session("/b", "third");
-    assert_eq!(fixture.titles(Scope::All), ["third", "second", "first"]);
-    assert_eq!(fixture.titles(Scope::Workspace(Path::new("/a"))), ["second", "first"]);
+    assert_eq!(fixture.titles(ListScope::All), ["third", "second", "first"]);
+    assert_eq!(fixture.titles(ListScope::Workspace(Path::new("/a"))), ["second", "first"]);
     fixture.touch(&first);
     let latest = fixture.directory.latest(Path::new("/a")).unwrap().unwrap();
     assert_eq!((latest.path, latest.header.unwrap().workspace), (first, PathBuf::from("/a")));
@@ -97,7 +97,7 @@ fn unreadable_files_are_reported_beside_the_sessions() {
     fixture.file("/a", "1_notes.jsonl", "these are notes\n");
     fixture.file("/a", "2_new.jsonl", "{\"type\":\"session\",\"version\":9}\n");
     fs::create_dir(fixture.directory.root.join(project_slug("/a")).join("3_directory.jsonl")).unwrap();
-    let listing = fixture.directory.list(Scope::All).unwrap();
+    let listing = fixture.directory.list(ListScope::All).unwrap();
     assert_eq!(listing.sessions.len(), 1);
     let mut errors: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
     errors.sort();
@@ -124,7 +124,7 @@ fn session_without_a_complete_entry_is_not_listed() {
     for cut in 0..whole.len() - 1 {
         fixture.file("/b", "cut.jsonl", &String::from_utf8_lossy(&whole[..cut]));
         assert_eq!(fixture.directory.latest(Path::new("/b")).unwrap(), None, "{cut}");
-        assert!(fixture.directory.list(Scope::Workspace(Path::new("/b"))).unwrap().unreadable.is_empty(), "{cut}");
+        assert!(fixture.directory.list(ListScope::Workspace(Path::new("/b"))).unwrap().unreadable.is_empty(), "{cut}");
     }
 }
 
@@ -141,7 +141,7 @@ fn session_with_broken_header_is_listed_by_file_name() {
 fn title_is_one_short_printable_line() {
     let mut fixture = Fixture::new();
     fixture.session("/a", &format!("\n  \n\x1b[31mfix\tit {}\nnow", "x".repeat(200)));
-    let titles = fixture.titles(Scope::All);
+    let titles = fixture.titles(ListScope::All);
     assert!(titles[0].starts_with("␛[31mfix it xxx"), "{titles:?}");
     assert_eq!(titles[0].chars().count(), TITLE_LENGTH);
 }
@@ -152,7 +152,7 @@ fn prompt_beyond_the_summary_limit_gives_no_title() {
     fixture.session("/a", &"x".repeat(SUMMARY_LIMIT as usize));
     let session = fixture.directory.begin(Path::new("/a"));
     session.append(&calls(&["1"])).unwrap();
-    assert_eq!(fixture.titles(Scope::All), ["", ""]);
+    assert_eq!(fixture.titles(ListScope::All), ["", ""]);
 }
 
 fn spawn(parent: &Session, call_id: &str) -> crate::Spawn {
@@ -181,7 +181,7 @@ fn sub_agent_session_is_found_but_not_listed() {
     assert_eq!((spawned_by.session.as_str(), spawned_by.entry), (parent.id(), parent.position()));
     assert_eq!(header.workspace, workspace());
 
-    assert_eq!(fixture.titles(Scope::All), ["delegate"]);
+    assert_eq!(fixture.titles(ListScope::All), ["delegate"]);
     assert_eq!(fixture.directory.latest(workspace()).unwrap().unwrap().path, parent.path());
     let children = fixture.directory.children(parent.path()).unwrap().sessions;
     assert_eq!(children.into_iter().map(|child| child.path).collect::<Vec<_>>(), [child.path()]);
@@ -204,12 +204,12 @@ fn fork_copies_the_branch_and_names_its_source() {
     assert_eq!(opened.messages, [user("one"), user("two")]);
     assert_eq!(opened.recovery, crate::Recovery::default());
     let header = opened.session.header();
-    let origin = crate::Origin { session: source.id().to_owned(), entry: two };
+    let origin = crate::SessionOrigin { session: source.id().to_owned(), entry: two };
     assert_eq!((header.forked_from.as_ref(), header.workspace.as_path()), (Some(&origin), workspace()));
     assert_ne!(header.id, source.id());
     opened.session.append(&user("another three")).unwrap();
     assert_eq!(fs::read(source.path()).unwrap(), before);
-    assert_eq!(fixture.directory.list(Scope::All).unwrap().sessions.len(), 2);
+    assert_eq!(fixture.directory.list(ListScope::All).unwrap().sessions.len(), 2);
 
     let unknown = fixture.directory.fork(source.path(), Some("9".parse().unwrap()), workspace()).unwrap_err();
     assert!(matches!(unknown.kind, SessionErrorKind::UnknownEntry { .. }), "{unknown}");
@@ -224,7 +224,7 @@ fn session_of_another_workspace_is_copied_into_this_one() {
     assert_eq!(fixture.directory.fork(&source, None, workspace()).unwrap().parent(), source.parent());
     let copy = fixture.directory.fork_into(&source, workspace()).unwrap();
     assert_eq!(fixture.directory.workspace_of(&copy).unwrap().as_deref(), Some(workspace()));
-    assert_eq!(fixture.titles(Scope::Workspace(workspace())), ["hello"]);
+    assert_eq!(fixture.titles(ListScope::Workspace(workspace())), ["hello"]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn deleting_removes_torn_parts_and_sub_agent_sessions() {
     let error = fixture.directory.delete(&path).unwrap_err();
     assert!(
         matches!(error.kind, SessionErrorKind::Locked { .. })
-            && error.subject == Subject::File(child.path().to_owned()),
+            && error.subject == ErrorSubject::File(child.path().to_owned()),
         "{error}"
     );
     assert!(path.exists() && child.path().exists());
@@ -277,7 +277,7 @@ fn deleting_removes_torn_parts_and_sub_agent_sessions() {
 fn name_of_the_user_replaces_the_title_until_it_is_removed() {
     let mut fixture = Fixture::new();
     let path = fixture.session("/a", "hello");
-    let title = |fixture: &Fixture| fixture.directory.list(Scope::All).unwrap().sessions[0].title.clone().unwrap();
+    let title = |fixture: &Fixture| fixture.directory.list(ListScope::All).unwrap().sessions[0].title.clone().unwrap();
     fixture.directory.rename(&path, "  the \u{1b}[2Jparser\nmore").unwrap();
     assert_eq!(title(&fixture), "the ␛[2Jparser");
     fixture.directory.rename(&path, "").unwrap();
@@ -293,7 +293,7 @@ fn title_of_a_plugin_replaces_the_prompt_and_not_the_name_of_the_user() {
     let fixture = Fixture::new();
     let session = fixture.directory.begin(workspace());
     session.append(&user("hello")).unwrap();
-    let title = || fixture.directory.list(Scope::All).unwrap().sessions[0].title.clone().unwrap();
+    let title = || fixture.directory.list(ListScope::All).unwrap().sessions[0].title.clone().unwrap();
     session.set_title("Fix the parser").unwrap();
     assert_eq!(title(), "Fix the parser");
     session.set_title("Fix the \u{1b}[2Jlexer").unwrap();

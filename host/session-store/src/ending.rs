@@ -2,7 +2,7 @@
 
 use crate::error::SessionError;
 use crate::format::{self, Payload};
-use crate::index::Index;
+use crate::index::EntryIndex;
 use crate::lock::open_locked;
 use crate::replay::History;
 use crate::transcript::open_file;
@@ -18,7 +18,7 @@ const LAST_RUN: u64 = 1 << 20;
 
 /// The part of a session's line that is read here.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct SessionLine<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
 }
@@ -33,7 +33,8 @@ pub fn was_interrupted(path: &Path) -> bool {
     if read.is_err() {
         return false;
     }
-    let kinds = end.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line<'_>>(line).ok());
+    let kinds =
+        end.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<SessionLine<'_>>(line).ok());
     let mut kinds = kinds.map(|line| line.kind.into_owned());
     kinds.find(|kind| kind.starts_with("run_")).is_some_and(|kind| kind == "run_start")
 }
@@ -58,7 +59,7 @@ pub fn last_history(path: &Path, bytes: u64) -> Result<Option<History>, SessionE
     // The first line is cut off.
     let Some(first) = end.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let lines = &end[first + 1..];
-    let Ok(index) = Index::read(path, lines) else { return Ok(None) };
+    let Ok(index) = EntryIndex::read(path, lines) else { return Ok(None) };
     let payload = |node: crate::index::Node| {
         let (begin, length) = (usize::try_from(node.offset).ok()?, usize::try_from(node.length).ok()?);
         Some(format::decode_entry(lines.get(begin..begin + length)?, node.kind).ok()?.payload)

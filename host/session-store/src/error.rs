@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct SessionError {
     /// The session.
-    pub subject: Subject,
+    pub subject: ErrorSubject,
     /// The kind of failure, with its cause.
     pub kind: SessionErrorKind,
 }
 
 /// The session that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum ErrorSubject {
     /// The start of an id, as a user gives it.
     Id(String),
     /// A file or directory of sessions.
@@ -110,7 +110,7 @@ pub(crate) const LOCK: &str = "lock";
 impl SessionError {
     /// An error of the session in the file `path`.
     pub fn new(path: &Path, kind: SessionErrorKind) -> Self {
-        Self { subject: Subject::File(path.to_owned()), kind }
+        Self { subject: ErrorSubject::File(path.to_owned()), kind }
     }
 
     /// Returns a function for `map_err` that names the operation that failed, as a verb, and the file.
@@ -123,7 +123,7 @@ impl SessionError {
                 }
                 _ => SessionErrorKind::Io { action, source },
             };
-            Self { subject: Subject::File(path), kind }
+            Self { subject: ErrorSubject::File(path), kind }
         }
     }
 
@@ -165,8 +165,8 @@ impl fmt::Display for SessionError {
         let subject = &self.subject;
         match &self.kind {
             SessionErrorKind::NotFound { .. } => match subject {
-                Subject::Id(id) => write!(f, "no session id starts with `{id}`"),
-                Subject::File(path) => write!(f, "session `{}` does not exist", path.display()),
+                ErrorSubject::Id(id) => write!(f, "no session id starts with `{id}`"),
+                ErrorSubject::File(path) => write!(f, "session `{}` does not exist", path.display()),
             },
             SessionErrorKind::Ambiguous { count, candidates } => {
                 write!(f, "{count} session ids start with `{subject}`: {}", brief(candidates))
@@ -213,7 +213,7 @@ impl Error for SessionError {
     }
 }
 
-impl Subject {
+impl ErrorSubject {
     /// Returns the beginning of the session's id, which is enough to name it. For a file without an id in its name, its
     /// path.
     fn brief(&self) -> Cow<'_, str> {
@@ -227,7 +227,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for ErrorSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => f.write_str(id),

@@ -4,7 +4,7 @@
 //! owner can read the files.
 
 use crate::error::SessionError;
-use crate::header::Header;
+use crate::header::SessionHeader;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,12 +35,12 @@ fn is_plain(c: char) -> bool {
 }
 
 /// Returns the file of a new session below `root`.
-pub(crate) fn path_of(root: &Path, header: &Header) -> PathBuf {
+pub(crate) fn path_of(root: &Path, header: &SessionHeader) -> PathBuf {
     path_in(&root.join(project_slug(&header.workspace)), header)
 }
 
 /// Returns the file of a new session in `directory`.
-pub(crate) fn path_in(directory: &Path, header: &Header) -> PathBuf {
+pub(crate) fn path_in(directory: &Path, header: &SessionHeader) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ");
     directory.join(format!("{time}_{}.{EXTENSION}", header.id))
 }
@@ -191,7 +191,7 @@ mod tests {
     fn file_name_has_time_and_id() {
         let id = "0d2f3c4e-0000-4000-8000-000000000000".to_owned();
         let created = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        let header = Header { created, ..Header::named(id.clone(), Path::new("/w")) };
+        let header = SessionHeader { created, ..SessionHeader::named(id.clone(), Path::new("/w")) };
         let path = path_of(Path::new("/root"), &header);
         assert_eq!(path.file_name().unwrap().to_str().unwrap(), format!("20260102T030405Z_{id}.jsonl"));
         assert_eq!(id_of(&path), id);

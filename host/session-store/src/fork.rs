@@ -3,7 +3,7 @@
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::format;
-use crate::header::{Header, Origin};
+use crate::header::{SessionHeader, SessionOrigin};
 use crate::id::EntryId;
 use crate::transcript::Transcript;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The workspace of a copy.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Workspace<'a> {
+pub(crate) enum ForkWorkspace<'a> {
     /// The workspace of the source; `or` if it does not name one.
     OfSource { or: &'a Path },
     /// Another one.
@@ -28,17 +28,17 @@ pub(crate) fn fork(
     source: &Path,
     at: Option<EntryId>,
     root: &Path,
-    workspace: Workspace<'_>,
+    workspace: ForkWorkspace<'_>,
 ) -> Result<PathBuf, SessionError> {
     let mut transcript = Transcript::open(source)?;
     let empty = || SessionError::new(source, SessionErrorKind::Empty);
     let leaf = at.or(transcript.position()).ok_or_else(empty)?;
-    let origin = Origin { session: session_id(&transcript), entry: leaf };
+    let origin = SessionOrigin { session: session_id(&transcript), entry: leaf };
     let workspace = match workspace {
-        Workspace::OfSource { or } => transcript.header().map_or(or, |header| &header.workspace),
-        Workspace::Other(workspace) => workspace,
+        ForkWorkspace::OfSource { or } => transcript.header().map_or(or, |header| &header.workspace),
+        ForkWorkspace::Other(workspace) => workspace,
     };
-    let header = Header { forked_from: Some(origin), ..Header::new(workspace) };
+    let header = SessionHeader { forked_from: Some(origin), ..SessionHeader::new(workspace) };
     let target = files::path_of(root, &header);
     let part = files::create_part(&target)?;
     copy(&mut transcript, leaf, &header, part.as_file(), part.path())?;
@@ -53,7 +53,7 @@ fn session_id(transcript: &Transcript) -> String {
 fn copy(
     transcript: &mut Transcript,
     leaf: EntryId,
-    header: &Header,
+    header: &SessionHeader,
     file: &File,
     path: &Path,
 ) -> Result<(), SessionError> {
@@ -74,6 +74,6 @@ fn copy(
     out.get_ref().sync_data().map_err(write)
 }
 
-fn encoded(header: &Header, path: &Path) -> Result<Vec<u8>, SessionError> {
+fn encoded(header: &SessionHeader, path: &Path) -> Result<Vec<u8>, SessionError> {
     header.encode().map_err(|error| SessionError::new(path, SessionErrorKind::Unwritable { source: error.into() }))
 }

@@ -23,7 +23,7 @@
 //! little more than reading it, and an entry whose data is broken keeps its place.
 
 use crate::id::EntryId;
-use crate::lines::{Line, MAX_LINE};
+use crate::lines::{FileLine, MAX_LINE};
 use crate::nesting::{MAX_VALUE_NESTING, nests_deeper, parse};
 use crate::record::{Record, RecordKind};
 use jiff::{Timestamp, Unit};
@@ -39,7 +39,7 @@ pub const VERSION: u64 = 1;
 
 /// An entry of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct SessionEntry {
     /// The id of the entry.
     pub id: EntryId,
     /// The entry that it follows, according to the file; `None` for a root.
@@ -73,7 +73,7 @@ pub enum Payload {
 
 /// The part of an entry that is read without its data.
 #[derive(Deserialize)]
-pub(crate) struct Head<'a> {
+pub(crate) struct EntryHead<'a> {
     pub(crate) id: EntryId,
     #[serde(default)]
     pub(crate) parent: Option<EntryId>,
@@ -85,7 +85,7 @@ pub(crate) struct Head<'a> {
 
 /// The kind of an entry, by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     Message,
     Position,
     Record(RecordKind),
@@ -117,8 +117,8 @@ const DATA: &[u8] = br#","data":"#;
 /// The most bytes before the data of an entry that this program wrote.
 const HEAD_LENGTH: usize = 384;
 
-impl Kind {
-    fn of(name: &str) -> Self {
+impl EntryKind {
+    fn from_name(name: &str) -> Self {
         match name {
             MESSAGE_TYPE => Self::Message,
             POSITION_TYPE => Self::Position,
@@ -131,10 +131,10 @@ impl Kind {
     }
 }
 
-impl<'a> Head<'a> {
+impl<'a> EntryHead<'a> {
     /// Reads the head of a line, or returns the reason it has no head. A line that did not end may be cut off anywhere;
     /// it has a head only when it is complete.
-    pub(crate) fn read(line: &Line<'a>) -> Result<Self, String> {
+    pub(crate) fn read(line: &FileLine<'a>) -> Result<Self, String> {
         if line.too_long {
             return Err("longer than the limit for an entry".to_owned());
         }
@@ -154,32 +154,32 @@ impl<'a> Head<'a> {
         let mut object = [0; HEAD_LENGTH];
         object[..at].copy_from_slice(&start[..at]);
         object[at] = b'}';
-        let head: Head<'_> = serde_json::from_slice(&object[..=at]).ok()?;
+        let head: EntryHead<'_> = serde_json::from_slice(&object[..=at]).ok()?;
         let side = head.side.map(|side| Cow::Owned(side.into_owned()));
-        Some(Head { id: head.id, parent: head.parent, side, kind: Cow::Owned(head.kind.into_owned()) })
+        Some(EntryHead { id: head.id, parent: head.parent, side, kind: Cow::Owned(head.kind.into_owned()) })
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        Kind::of(&self.kind)
+    pub(crate) fn kind(&self) -> EntryKind {
+        EntryKind::from_name(&self.kind)
     }
 }
 
 /// Reads an entry of a known kind.
-pub(crate) fn decode_entry(line: &[u8], kind: Kind) -> Result<Entry, serde_json::Error> {
+pub(crate) fn decode_entry(line: &[u8], kind: EntryKind) -> Result<SessionEntry, serde_json::Error> {
     match kind {
-        Kind::Message => decode(line, |message, _| Ok(Payload::Message(message))),
-        Kind::Position => decode(line, |data: PositionData, _| Ok(Payload::Position { left: data.left })),
-        Kind::Record(kind) => decode(line, |data: &RawValue, _| Ok(Payload::Record(kind.decode(data.get())?))),
-        Kind::Unknown => decode(line, |_: IgnoredAny, kind| Ok(Payload::Unknown { kind })),
+        EntryKind::Message => decode(line, |message, _| Ok(Payload::Message(message))),
+        EntryKind::Position => decode(line, |data: PositionData, _| Ok(Payload::Position { left: data.left })),
+        EntryKind::Record(kind) => decode(line, |data: &RawValue, _| Ok(Payload::Record(kind.decode(data.get())?))),
+        EntryKind::Unknown => decode(line, |_: IgnoredAny, kind| Ok(Payload::Unknown { kind })),
     }
 }
 
 fn decode<'a, T: Deserialize<'a>>(
     line: &'a [u8],
     payload: impl FnOnce(T, String) -> Result<Payload, serde_json::Error>,
-) -> Result<Entry, serde_json::Error> {
+) -> Result<SessionEntry, serde_json::Error> {
     let line: EntryLine<'_, T> = parse(line)?;
-    Ok(Entry {
+    Ok(SessionEntry {
         id: line.id,
         parent: line.parent,
         time: line.time,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
+use crate::header::{FirstLine, SessionHeader, SessionOrigin, Spawn, first_line, is_beginning_of_header};
 use crate::record::{
     CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, PlanMade, PlanStep, Rejected, Retry, RunEnded, RunStarted,
     Spawned,
@@ -27,14 +27,14 @@ fn encoded(message: &Message) -> String {
 }
 
 fn decoded(line: &str) -> Message {
-    match decode_entry(line.as_bytes(), Kind::Message).unwrap().payload {
+    match decode_entry(line.as_bytes(), EntryKind::Message).unwrap().payload {
         Payload::Message(message) => message,
         other => panic!("{other:?}"),
     }
 }
 
-fn head(line: &[u8], ended: bool) -> Result<Head<'_>, String> {
-    Head::read(&Line { number: 2, offset: 0, length: line.len() as u64, bytes: line, ended, too_long: false })
+fn head(line: &[u8], ended: bool) -> Result<EntryHead<'_>, String> {
+    EntryHead::read(&FileLine { number: 2, offset: 0, length: line.len() as u64, bytes: line, ended, too_long: false })
 }
 
 /// One message of every kind, with every field that a message can have.
@@ -94,7 +94,7 @@ fn format_on_disk_is_unchanged() {
         assert_eq!(encoded(message), format!("{envelope}{data}}}\n"));
         assert_eq!(decoded(&encoded(message)), *message);
     }
-    let header = Header { created: time(), ..Header::named("x".into(), Path::new("/w")) };
+    let header = SessionHeader { created: time(), ..SessionHeader::named("x".into(), Path::new("/w")) };
     assert_eq!(
         String::from_utf8(header.encode().unwrap()).unwrap(),
         "{\"type\":\"session\",\"version\":1,\"id\":\"x\",\"workspace\":\"/w\",\"created\":\"2026-01-02T03:04:05.678Z\"}\n"
@@ -229,14 +229,14 @@ fn format_of_positions_and_side_entries_is_unchanged() {
     let line = encode_position(link("b", Some("a")), Some(id("9"))).unwrap();
     let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","type":"position","data":{"left":"9"}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
-    assert_eq!(decode_entry(&line, Kind::Position).unwrap().payload, Payload::Position { left: Some(id("9")) });
+    assert_eq!(decode_entry(&line, EntryKind::Position).unwrap().payload, Payload::Position { left: Some(id("9")) });
 
     let aside = Link { side: Some("s.c.1"), ..link("b", Some("a")) };
     let compacted = Compacted { run_id: "s.c.1".into(), dropped: 4, before: 0, after: 0, asked: None };
     let line = encode_record(aside, &Record::Compacted(compacted)).unwrap();
     let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"run_id":"s.c.1","dropped":4,"before":0,"after":0}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
-    assert_eq!(decode_entry(&line, Kind::Record(RecordKind::Compacted)).unwrap().side.as_deref(), Some("s.c.1"));
+    assert_eq!(decode_entry(&line, EntryKind::Record(RecordKind::Compacted)).unwrap().side.as_deref(), Some("s.c.1"));
     let moved = String::from_utf8(encode_moved(&line, Some(id("7"))).unwrap()).unwrap();
     assert_eq!(
         moved,
@@ -246,10 +246,10 @@ fn format_of_positions_and_side_entries_is_unchanged() {
 
 #[test]
 fn format_of_header_links_is_unchanged() {
-    let header = Header {
+    let header = SessionHeader {
         created: time(),
         agent_id: Some("a".into()),
-        forked_from: Some(Origin { session: "y".into(), entry: id("7") }),
+        forked_from: Some(SessionOrigin { session: "y".into(), entry: id("7") }),
         spawned_by: Some(Spawn {
             session: "z".into(),
             entry: Some(id("8")),
@@ -257,7 +257,7 @@ fn format_of_header_links_is_unchanged() {
             tool: "task".into(),
             run_id: Some("z.c.1".into()),
         }),
-        ..Header::named("x".into(), Path::new("/w"))
+        ..SessionHeader::named("x".into(), Path::new("/w"))
     };
     let line = String::from_utf8(header.encode().unwrap()).unwrap();
     let links = r#","agent_id":"a","forked_from":{"session":"y","entry":"7"},"spawned_by":{"session":"z","entry":"8","call_id":"c1","tool":"task","run_id":"z.c.1"}}"#;
@@ -283,8 +283,8 @@ fn header_of_another_version_is_recognized() {
 fn head_is_readable_when_data_is_broken() {
     let line = br#"{"id":"2","parent":"1","time":"?","type":"message","data":{"role":"#;
     let head = head(line, true).unwrap();
-    assert_eq!((head.id, head.parent, head.kind()), (id("2"), Some(id("1")), Kind::Message));
-    assert!(decode_entry(line, Kind::Message).is_err());
+    assert_eq!((head.id, head.parent, head.kind()), (id("2"), Some(id("1")), EntryKind::Message));
+    assert!(decode_entry(line, EntryKind::Message).is_err());
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn cut_off_line_has_no_head() {
 fn order_of_fields_does_not_matter() {
     let line = br#"{"data":{"x":",\"data\":"},"type":"label","time":"2026-01-02T03:04:05Z","id":"2"}"#;
     let head = head(line, true).unwrap();
-    assert_eq!((head.id, head.parent, head.kind()), (id("2"), None, Kind::Unknown));
-    let entry = decode_entry(line, Kind::Unknown).unwrap();
+    assert_eq!((head.id, head.parent, head.kind()), (id("2"), None, EntryKind::Unknown));
+    let entry = decode_entry(line, EntryKind::Unknown).unwrap();
     assert_eq!(entry.payload, Payload::Unknown { kind: "label".into() });
 }
 
@@ -334,7 +334,7 @@ fn value_nested_too_deep_is_not_written() {
 #[test]
 fn endlessly_nested_line_is_an_error() {
     let line = format!(r#"{{"id":"1","type":"message","data":{}"#, "[".repeat(1_000_000));
-    assert!(decode_entry(line.as_bytes(), Kind::Message).is_err());
+    assert!(decode_entry(line.as_bytes(), EntryKind::Message).is_err());
 }
 
 #[test]
@@ -460,13 +460,13 @@ proptest! {
         prop_assert_eq!(line.matches('\n').count(), 1);
         prop_assert_eq!(decoded(&line), message);
         let head = head(line.as_bytes(), true).unwrap();
-        prop_assert_eq!((head.id, head.parent, head.kind()), (id("b"), Some(id("a")), Kind::Message));
+        prop_assert_eq!((head.id, head.parent, head.kind()), (id("b"), Some(id("a")), EntryKind::Message));
     }
 
     #[test]
     fn no_line_makes_the_reader_panic(line: Vec<u8>, ended: bool) {
         let _ = head(&line, ended);
         let _ = first_line(&line);
-        let _ = decode_entry(&line, Kind::Message);
+        let _ = decode_entry(&line, EntryKind::Message);
     }
 }

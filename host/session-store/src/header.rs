@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The facts of a session, from its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct SessionHeader {
     /// The session's id.
     pub id: String,
     /// The absolute path of the session's working directory. Bytes that are not Unicode are replaced.
@@ -19,14 +19,14 @@ pub struct Header {
     /// The agent that created it, where agents have ids.
     pub agent_id: Option<String>,
     /// The entry that it was forked at, for a fork.
-    pub forked_from: Option<Origin>,
+    pub forked_from: Option<SessionOrigin>,
     /// The tool call that it works on, for a sub-agent's session.
     pub spawned_by: Option<Spawn>,
 }
 
 /// An entry of another session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct SessionOrigin {
     /// The other session's id.
     pub session: String,
     /// The last entry that the two share.
@@ -51,7 +51,7 @@ pub struct Spawn {
     pub run_id: Option<String>,
 }
 
-impl Header {
+impl SessionHeader {
     /// The header of a new session of `workspace`, an absolute path.
     pub(crate) fn new(workspace: &Path) -> Self {
         Self::named(id::new_session_id(), workspace)
@@ -76,7 +76,7 @@ struct HeaderLine<'a> {
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     agent_id: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    forked_from: Option<Cow<'a, Origin>>,
+    forked_from: Option<Cow<'a, SessionOrigin>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spawned_by: Option<Cow<'a, Spawn>>,
 }
@@ -94,14 +94,14 @@ const HEADER_BEGINNING: &[u8] = br#"{"type":"session","version":"#;
 
 /// The result of reading a first line.
 pub(crate) enum FirstLine {
-    Header(Box<Header>),
+    Header(Box<SessionHeader>),
     /// A header of another version.
     Foreign(u64),
     /// Anything else.
     Other,
 }
 
-impl Header {
+impl SessionHeader {
     /// Encodes the header as a line of the file, newline included.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         encode(&HeaderLine {
@@ -126,7 +126,7 @@ pub(crate) fn first_line(bytes: &[u8]) -> FirstLine {
         Err(_) => return FirstLine::Other,
     }
     match serde_json::from_slice::<HeaderLine<'_>>(bytes) {
-        Ok(line) => FirstLine::Header(Box::new(Header {
+        Ok(line) => FirstLine::Header(Box::new(SessionHeader {
             id: line.id.into_owned(),
             workspace: PathBuf::from(line.workspace.into_owned()),
             created: line.created,

@@ -8,10 +8,10 @@
 //! next one finds the `position`, and with it the right branch.
 
 use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
-use crate::format::{Head, Kind};
-use crate::header::{self, FirstLine, Header};
+use crate::format::{EntryHead, EntryKind};
+use crate::header::{self, FirstLine, SessionHeader};
 use crate::id::EntryId;
-use crate::lines::{Line, Lines, MAX_LINE};
+use crate::lines::{FileLine, LineReader, MAX_LINE};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) struct Node {
     pub(crate) offset: u64,
     /// The length of its line, newline included.
     pub(crate) length: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// The parallel branch that it is on; 0 is the main line.
     pub(crate) side: Side,
 }
@@ -50,7 +50,7 @@ pub(crate) enum Tail {
 /// The first line of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HeaderState {
-    Good(Box<Header>),
+    Good(Box<SessionHeader>),
     /// The file is empty, or has only the start of a header.
     Missing,
     /// The line is not a header.
@@ -59,7 +59,7 @@ pub(crate) enum HeaderState {
 
 /// The entries of a session file, and their places.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct EntryIndex {
     pub(crate) header: HeaderState,
     pub(crate) nodes: Vec<Node>,
     pub(crate) bad_lines: BadLines,
@@ -73,7 +73,7 @@ pub(crate) struct Index {
     last_of_side: Vec<Option<usize>>,
 }
 
-impl Index {
+impl EntryIndex {
     /// Reads all of `reader`. `path` is for errors.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Index {
             sides: BTreeMap::new(),
             last_of_side: vec![None],
         };
-        let mut lines = Lines::new(reader, MAX_LINE);
+        let mut lines = LineReader::new(reader, MAX_LINE);
         while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
             index.add_line(path, &line)?;
         }
@@ -104,7 +104,7 @@ impl Index {
     pub(crate) fn position(&self) -> Option<usize> {
         let last = self.last_of_side.first().copied().flatten()?;
         let node = self.nodes.get(last)?;
-        if node.kind == Kind::Position { node.parent } else { Some(last) }
+        if node.kind == EntryKind::Position { node.parent } else { Some(last) }
     }
 
     /// Returns the nodes from a root to this one.
@@ -134,7 +134,7 @@ impl Index {
         self.by_id.last_key_value().map(|(id, _)| *id)
     }
 
-    fn add_line(&mut self, path: &Path, line: &Line<'_>) -> Result<(), SessionError> {
+    fn add_line(&mut self, path: &Path, line: &FileLine<'_>) -> Result<(), SessionError> {
         let good = (line.number == 1 && self.read_header(path, line)?) || self.read_entry(line);
         if good || line.ended {
             self.end = line.offset + line.length;
@@ -148,7 +148,7 @@ impl Index {
     }
 
     /// Reads the first line, and returns whether it is a header.
-    fn read_header(&mut self, path: &Path, line: &Line<'_>) -> Result<bool, SessionError> {
+    fn read_header(&mut self, path: &Path, line: &FileLine<'_>) -> Result<bool, SessionError> {
         self.header = match header::first_line(line.bytes) {
             FirstLine::Header(header) => HeaderState::Good(header),
             FirstLine::Foreign(found) => {
@@ -161,8 +161,8 @@ impl Index {
     }
 
     /// Adds an entry, and returns whether the line is one. Reports a complete line that is not.
-    fn read_entry(&mut self, line: &Line<'_>) -> bool {
-        match Head::read(line) {
+    fn read_entry(&mut self, line: &FileLine<'_>) -> bool {
+        match EntryHead::read(line) {
             Ok(head) => self.add(line, &head),
             Err(reason) => {
                 if line.ended && !line.bytes.trim_ascii().is_empty() {
@@ -174,7 +174,7 @@ impl Index {
         true
     }
 
-    fn add(&mut self, line: &Line<'_>, head: &Head<'_>) {
+    fn add(&mut self, line: &FileLine<'_>, head: &EntryHead<'_>) {
         let side = head.side.as_deref().map_or(MAIN, |side| self.side(side));
         let node = Node {
             id: head.id,

@@ -2,9 +2,9 @@ use super::*;
 
 const HEADER: &str = r#"{"type":"session","version":1,"id":"x","workspace":"/w","created":"2026-01-02T03:04:05Z"}"#;
 
-fn index(lines: &[&str]) -> Index {
+fn index(lines: &[&str]) -> EntryIndex {
     let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-    Index::read(Path::new("/s"), text.as_bytes()).unwrap()
+    EntryIndex::read(Path::new("/s"), text.as_bytes()).unwrap()
 }
 
 fn entry(id: &str, parent: &str) -> String {
@@ -17,7 +17,7 @@ fn other(id: &str, parent: &str, kind: &str, fields: &str) -> String {
 }
 
 /// The ids of the conversation's current branch.
-fn branch(index: &Index) -> String {
+fn branch(index: &EntryIndex) -> String {
     index.branch(index.position()).iter().map(|node| node.id.to_string()).collect::<Vec<_>>().join(" ")
 }
 
@@ -64,7 +64,7 @@ fn entry_of_unknown_type_links_the_tree() {
     assert_eq!(branch(&index), "1 2 3");
     assert_eq!(
         index.nodes.iter().map(|node| node.kind).collect::<Vec<_>>(),
-        [Kind::Message, Kind::Unknown, Kind::Message]
+        [EntryKind::Message, EntryKind::Unknown, EntryKind::Message]
     );
 }
 
@@ -85,7 +85,7 @@ fn session_without_its_header_is_readable() {
 #[test]
 fn file_without_header_and_entries_is_not_a_session() {
     for text in ["\n", "notes\n", "notes", "\0\0\0", "{}\n{}\n"] {
-        let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
+        let error = EntryIndex::read(Path::new("/s"), text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "`/s` is not a session", "{text:?}");
     }
 }
@@ -93,14 +93,14 @@ fn file_without_header_and_entries_is_not_a_session() {
 #[test]
 fn unsupported_version_error_names_both_versions() {
     let text = "{\"type\":\"session\",\"version\":7}\nwhatever\n";
-    let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
+    let error = EntryIndex::read(Path::new("/s"), text.as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), "session `/s` has format version 7, but this program reads version 1");
 }
 
 #[test]
 fn many_broken_lines_are_counted_and_few_have_reasons() {
     let text = format!("{HEADER}\n{}", "x\n".repeat(5_000));
-    let index = Index::read(Path::new("/s"), text.as_bytes()).unwrap();
+    let index = EntryIndex::read(Path::new("/s"), text.as_bytes()).unwrap();
     assert_eq!((index.bad_lines.count(), index.bad_lines.first().len()), (5_000, BadLines::MAX_REASONS));
 }
 

@@ -73,20 +73,20 @@ mod tree;
 #[cfg(test)]
 mod tree_kill_tests;
 
-pub use directory::{Listing, Scope, SessionDirectory};
+pub use directory::{ListScope, SessionDirectory, SessionListing};
 pub use ending::{last_history, was_interrupted};
-pub use error::{BadLine, BadLines, SessionError, SessionErrorKind, Subject};
+pub use error::{BadLine, BadLines, ErrorSubject, SessionError, SessionErrorKind};
 pub use export::{ExportFormat, RenderError, export, render, render_branch};
 pub use files::project_slug;
-pub use format::{Entry, Payload, VERSION};
-pub use header::{Header, Origin, Spawn};
+pub use format::{Payload, SessionEntry, VERSION};
+pub use header::{SessionHeader, SessionOrigin, Spawn};
 pub use id::{EntryId, InvalidEntryId};
 pub use log::Loss;
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;
 pub use record::Record;
-pub use recovery::{Opened, Recovery, open_to_continue};
+pub use recovery::{Recovery, ResumableSession, open_to_continue};
 pub use replay::History;
 pub use run_name::RunName;
 pub use runs::{GroupMembership, RunRecord, RunStart, RunStatus, Runs};

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 pub(crate) const MAX_LINE: usize = 64 << 20;
 
 /// One line of a file.
-pub(crate) struct Line<'a> {
+pub(crate) struct FileLine<'a> {
     /// Its number, from 1.
     pub(crate) number: u64,
     /// The offset of its first byte in the file.
@@ -22,7 +22,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// A reader of lines, with one buffer for all of them.
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     reader: R,
     limit: usize,
     buffer: Vec<u8>,
@@ -30,14 +30,14 @@ pub(crate) struct Lines<R> {
     offset: u64,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineReader<R> {
     /// Creates a reader of lines of at most `limit` bytes.
     pub(crate) fn new(reader: R, limit: usize) -> Self {
         Self { reader, limit, buffer: Vec::new(), number: 0, offset: 0 }
     }
 
     /// Reads the next line; `None` at the end of the file.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<FileLine<'_>>> {
         self.buffer.clear();
         let allowed = self.limit as u64 + 1;
         let read = (&mut self.reader).take(allowed).read_until(b'\n', &mut self.buffer)?;
@@ -58,7 +58,7 @@ impl<R: BufRead> Lines<R> {
         let offset = self.offset;
         self.number += 1;
         self.offset += length;
-        Ok(Some(Line { number: self.number, offset, length, bytes: &self.buffer, ended, too_long }))
+        Ok(Some(FileLine { number: self.number, offset, length, bytes: &self.buffer, ended, too_long }))
     }
 
     /// Skips the rest of a line. Returns its length, and whether it ended with a newline.
@@ -85,7 +85,7 @@ mod tests {
 
     fn read(text: &[u8], limit: usize) -> Vec<Seen> {
         // A tiny buffer, so that lines span several fills.
-        let mut lines = Lines::new(io::BufReader::with_capacity(3, text), limit);
+        let mut lines = LineReader::new(io::BufReader::with_capacity(3, text), limit);
         let mut seen = Vec::new();
         while let Some(l) = lines.next().unwrap() {
             seen.push((l.number, l.offset, l.length, l.bytes.to_vec(), l.ended, l.too_long));

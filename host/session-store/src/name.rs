@@ -16,14 +16,14 @@ const MAX_BYTES: u64 = 1_024;
 
 /// A name for lists of sessions, and the extension of its file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Name {
+pub(crate) enum SessionFileName {
     /// The user's.
     OfUser,
     /// A plugin's, which is also a record of the session.
     OfPlugin,
 }
 
-impl Name {
+impl SessionFileName {
     /// Returns the file with this name of the session in the file `path`.
     pub(crate) fn file_of(self, path: &Path) -> PathBuf {
         let mut name = path.as_os_str().to_owned();
@@ -38,10 +38,10 @@ impl Name {
 /// Returns the name of a session for lists, made harmless for a terminal: the user's before a plugin's. `None` if it
 /// has no name, or an unreadable one.
 pub(crate) fn shown(path: &Path) -> Option<String> {
-    read(path, Name::OfUser).or_else(|| read(path, Name::OfPlugin))
+    read(path, SessionFileName::OfUser).or_else(|| read(path, SessionFileName::OfPlugin))
 }
 
-fn read(path: &Path, name: Name) -> Option<String> {
+fn read(path: &Path, name: SessionFileName) -> Option<String> {
     let file = name.file_of(path);
     if !fs::symlink_metadata(&file).ok()?.is_file() {
         return None;
@@ -52,7 +52,7 @@ fn read(path: &Path, name: Name) -> Option<String> {
 }
 
 /// Names a session; an empty name removes the one that it has.
-pub(crate) fn write(path: &Path, which: Name, name: &str) -> Result<(), SessionError> {
+pub(crate) fn write(path: &Path, which: SessionFileName, name: &str) -> Result<(), SessionError> {
     let file = which.file_of(path);
     let Some(name) = clean(name) else { return remove(path, which) };
     let mut part = files::create_part(&file)?;
@@ -62,7 +62,7 @@ pub(crate) fn write(path: &Path, which: Name, name: &str) -> Result<(), SessionE
 }
 
 /// Removes a name of a session, if it has it.
-pub(crate) fn remove(path: &Path, name: Name) -> Result<(), SessionError> {
+pub(crate) fn remove(path: &Path, name: SessionFileName) -> Result<(), SessionError> {
     let file = name.file_of(path);
     match fs::remove_file(&file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SessionError::io("delete", &file)(error)),

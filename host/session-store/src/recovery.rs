@@ -2,9 +2,9 @@
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
-use crate::format::{self, Kind, Payload};
-use crate::header::Header;
-use crate::index::{HeaderState, Index, Tail};
+use crate::format::{self, EntryKind, Payload};
+use crate::header::SessionHeader;
+use crate::index::{EntryIndex, HeaderState, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};
 use crate::record::{GroupEnd, Record, RecordKind, RunStarted};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// A session that can be continued.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ResumableSession {
     /// The session itself, to append to.
     pub session: Session,
     /// The messages from the root of the tree to the position of the conversation. Every tool call is followed by its
@@ -76,7 +76,7 @@ impl Recovery {
 /// # Errors
 /// The session is in use, has another version, is not a session, or cannot be read or written. It is unchanged then,
 /// but on a full disk some of the repairs may be done.
-pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, SessionError> {
+pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<ResumableSession, SessionError> {
     let file = lock::open_locked(path)?;
     let mut transcript = Transcript::read(path, file)?;
     let mut recovery = Recovery { bad_lines: transcript.bad_lines().clone(), ..Recovery::default() };
@@ -93,7 +93,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
         session.append_message(message)?;
     }
     sort_results(&mut messages);
-    Ok(Opened { session, messages, records, totals, runs, last_run, recovery })
+    Ok(ResumableSession { session, messages, records, totals, runs, last_run, recovery })
 }
 
 /// Returns the last run of the branch.
@@ -123,7 +123,7 @@ fn totals(transcript: &mut Transcript, history: &History) -> Totals {
     let mut totals = history.totals();
     let index = transcript.index();
     let here: HashSet<u64> = index.branch(index.position()).iter().map(|node| node.offset).collect();
-    let accounts = [RecordKind::RunEnded, RecordKind::GroupEnd, RecordKind::Compacted].map(Kind::Record);
+    let accounts = [RecordKind::RunEnded, RecordKind::GroupEnd, RecordKind::Compacted].map(EntryKind::Record);
     let elsewhere = index.nodes.iter().filter(|node| accounts.contains(&node.kind) && !here.contains(&node.offset));
     let elsewhere = elsewhere.copied().collect();
     for entry in transcript.entries(elsewhere).flatten() {
@@ -135,15 +135,15 @@ fn totals(transcript: &mut Transcript, history: &History) -> Totals {
 }
 
 /// Returns the file's header, or one made from its name and `workspace`.
-fn header(path: &Path, workspace: &Path, index: &Index) -> Header {
+fn header(path: &Path, workspace: &Path, index: &EntryIndex) -> SessionHeader {
     match &index.header {
-        HeaderState::Good(header) => Header::clone(header),
-        HeaderState::Missing | HeaderState::Broken => Header::named(files::id_of(path), workspace),
+        HeaderState::Good(header) => SessionHeader::clone(header),
+        HeaderState::Missing | HeaderState::Broken => SessionHeader::named(files::id_of(path), workspace),
     }
 }
 
 /// Makes the file end with a complete line. Returns the file with the torn line, where there was one.
-fn settle_tail(path: &Path, file: &mut File, index: &Index) -> Result<Option<PathBuf>, SessionError> {
+fn settle_tail(path: &Path, file: &mut File, index: &EntryIndex) -> Result<Option<PathBuf>, SessionError> {
     match index.tail {
         Tail::None => Ok(None),
         Tail::Unended => file.write_all(b"\n").map(|()| None).map_err(SessionError::io("append to", path)),

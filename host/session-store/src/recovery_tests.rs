@@ -16,7 +16,7 @@ fn torn_files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn open(path: &Path) -> Opened {
+fn open(path: &Path) -> ResumableSession {
     open_to_continue(path, workspace()).unwrap()
 }
 

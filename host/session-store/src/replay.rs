@@ -84,14 +84,14 @@ pub(crate) fn add_record(totals: &mut Totals, record: &Record) {
 }
 
 /// A call: its run, where it is known, and its id.
-type Call = (Option<String>, String);
+type RunCallKey = (Option<String>, String);
 
 /// The events of sub-agents, by the call that they worked on.
-type Children = HashMap<Call, Vec<Event>>;
+type SubAgentEvents = HashMap<RunCallKey, Vec<Event>>;
 
 /// Reads the sessions of sub-agents of the session in a file, as many of the last ones as the budget of bytes allows. A
 /// session that cannot be read is left out.
-fn children(session: &Path, depth: u32, budget: &mut u64) -> Children {
+fn children(session: &Path, depth: u32, budget: &mut u64) -> SubAgentEvents {
     let mut files: Vec<PathBuf> = std::fs::read_dir(files::children_of(session))
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
         .unwrap_or_default();
@@ -105,7 +105,7 @@ fn children(session: &Path, depth: u32, budget: &mut u64) -> Children {
         *budget = left;
         found.extend(child(path, depth - 1, budget));
     }
-    let mut children = Children::new();
+    let mut children = SubAgentEvents::new();
     for (call, events) in found.into_iter().rev() {
         children.entry(call).or_default().extend(events);
     }
@@ -113,7 +113,7 @@ fn children(session: &Path, depth: u32, budget: &mut u64) -> Children {
 }
 
 /// Reads the session of a sub-agent.
-fn child(path: &Path, depth: u32, budget: &mut u64) -> Option<(Call, Vec<Event>)> {
+fn child(path: &Path, depth: u32, budget: &mut u64) -> Option<(RunCallKey, Vec<Event>)> {
     let mut transcript = Transcript::open(path).ok()?;
     let Spawn { call_id, run_id, .. } = transcript.header()?.spawned_by.clone()?;
     let history = transcript.branch().history(&mut BadLines::default()).ok()?;
@@ -122,7 +122,7 @@ fn child(path: &Path, depth: u32, budget: &mut u64) -> Option<(Call, Vec<Event>)
 }
 
 struct Replay {
-    children: Children,
+    children: SubAgentEvents,
     /// The call that the runs work for.
     call_id: Option<Arc<str>>,
     /// The run that the next event belongs to.
@@ -137,7 +137,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(children: Children, call_id: Option<Arc<str>>) -> Self {
+    fn new(children: SubAgentEvents, call_id: Option<Arc<str>>) -> Self {
         Self {
             children,
             call_id,

@@ -57,7 +57,7 @@ fn told(events: &[Event]) -> Vec<String> {
     let one = |event: &Event| match &event.kind {
         EventKind::AgentStart { call_id, .. } => format!("start {}", call_id.as_deref().unwrap_or_default()),
         EventKind::AgentEnd { end, .. } => format!("end {end}"),
-        EventKind::MessageEnd { message } => format!("{:?}", pinion_protocol::Role::of(message)),
+        EventKind::MessageEnd { message } => format!("{:?}", pinion_protocol::Role::from_message(message)),
         EventKind::ToolExecutionStart { arguments, .. } => format!("call {arguments}"),
         EventKind::ToolExecutionEnd { display, ledger, .. } => format!("{display:?} {}", ledger.as_ref().unwrap().fuel),
         EventKind::Compaction { dropped, summary, before, after, .. } => {

@@ -1,7 +1,7 @@
 //! The runs of a session, from its records: their links, their ends and their usage.
 
 use crate::error::SessionError;
-use crate::format::{Entry, Kind, Payload};
+use crate::format::{EntryKind, Payload, SessionEntry};
 use crate::id::EntryId;
 use crate::index::Node;
 use crate::record::{GroupEnd, GroupStart, Record, RecordKind, RunEnded, RunStarted, Spawned};
@@ -90,12 +90,12 @@ impl Transcript {
     /// The file can no longer be read.
     pub fn run_numbers(&mut self) -> Result<RunNumbers, SessionError> {
         let kinds = [RecordKind::RunStarted, RecordKind::RunEnded, RecordKind::GroupStart, RecordKind::GroupEnd];
-        let kinds = kinds.map(Kind::Record);
+        let kinds = kinds.map(EntryKind::Record);
         let nodes = self.index().nodes.iter().filter(|node: &&Node| kinds.contains(&node.kind)).copied().collect();
         let mut numbers = RunNumbers::default();
         for entry in self.entries(nodes) {
             let run_ids = match entry {
-                Ok(Entry { payload: Payload::Record(record), .. }) => match record {
+                Ok(SessionEntry { payload: Payload::Record(record), .. }) => match record {
                     Record::RunStarted(start) => vec![start.run_id],
                     Record::RunEnded(end) => vec![end.run_id],
                     Record::GroupStart(start) => start.run_ids,
@@ -123,7 +123,7 @@ impl Transcript {
         let mut runs = Runs::default();
         for entry in self.entries(nodes) {
             match entry {
-                Ok(Entry { id, time, payload: Payload::Record(record), .. }) => runs.apply(id, time, record),
+                Ok(SessionEntry { id, time, payload: Payload::Record(record), .. }) => runs.apply(id, time, record),
                 Ok(_) | Err(EntryError::Broken(_)) => {}
                 Err(EntryError::Session(error)) => return Err(error),
             }

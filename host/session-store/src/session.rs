@@ -4,9 +4,9 @@ use crate::access;
 use crate::error::{BadLines, SessionError, SessionErrorKind};
 use crate::files;
 use crate::format::{self, EncodeError, Link};
-use crate::header::{Header, Spawn};
+use crate::header::{SessionHeader, Spawn};
 use crate::id::EntryId;
-use crate::index::{Index, Tail};
+use crate::index::{EntryIndex, Tail};
 use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
@@ -32,13 +32,13 @@ const MAX_WAITING: usize = 64;
 /// may come from any thread.
 pub struct Session {
     path: PathBuf,
-    header: Header,
-    state: Mutex<State>,
+    header: SessionHeader,
+    state: Mutex<OpenSessionState>,
     /// Entries of each plugin, once they were counted.
     plugin_entries: Mutex<HashMap<String, usize>>,
 }
 
-struct State {
+struct OpenSessionState {
     log: Option<Log>,
     /// Set until the header is written, before the first entry.
     header_is_due: bool,
@@ -113,11 +113,11 @@ impl Cursor {
 impl Session {
     /// Creates a session of `workspace`, an absolute path, in the file `path`. Touches no disk until the first message.
     pub fn begin(path: &Path, workspace: &Path) -> Self {
-        Self::with_header(path, Header::new(workspace))
+        Self::with_header(path, SessionHeader::new(workspace))
     }
 
-    pub(crate) fn with_header(path: &Path, header: Header) -> Self {
-        let state = State {
+    pub(crate) fn with_header(path: &Path, header: SessionHeader) -> Self {
+        let state = OpenSessionState {
             log: None,
             header_is_due: true,
             cursor: Cursor::default(),
@@ -130,8 +130,8 @@ impl Session {
     }
 
     /// Continues a file that is open, locked, and ends with a complete line where `index` says.
-    pub(crate) fn resume(path: &Path, header: Header, index: &Index, file: File) -> Self {
-        let state = State {
+    pub(crate) fn resume(path: &Path, header: SessionHeader, index: &EntryIndex, file: File) -> Self {
+        let state = OpenSessionState {
             log: Some(Log::new(file, index.end + u64::from(index.tail == Tail::Unended))),
             header_is_due: index.end == 0,
             cursor: Cursor::at(index.id_of(index.position())),
@@ -152,7 +152,7 @@ impl Session {
     }
 
     fn begin_child_of(&self, agent_id: Option<String>, spawn: Spawn) -> Self {
-        let header = Header { agent_id, spawned_by: Some(spawn), ..Header::new(&self.header.workspace) };
+        let header = SessionHeader { agent_id, spawned_by: Some(spawn), ..SessionHeader::new(&self.header.workspace) };
         Self::with_header(&files::path_in(&files::children_of(&self.path), &header), header)
     }
 
@@ -176,7 +176,7 @@ impl Session {
 
     /// Returns the facts in the first line of the session. In a session that was begun without an agent, the file names
     /// the agent of the first run, and this header does not.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &SessionHeader {
         &self.header
     }
 
@@ -323,7 +323,7 @@ impl Session {
         self.push(&mut self.lock(), message)
     }
 
-    fn push(&self, state: &mut State, message: &Message) -> Result<(), SessionError> {
+    fn push(&self, state: &mut OpenSessionState, message: &Message) -> Result<(), SessionError> {
         let parent = state.cursor.leaf;
         let id = self.add(state, parent, None, |link| format::encode_message(link, message))?;
         state.cursor.advance(id, message);
@@ -331,19 +331,19 @@ impl Session {
     }
 
     /// Returns the header, with the agent of the first run of a session that nothing was said in.
-    fn header_after(&self, waiting: &[Record]) -> Header {
+    fn header_after(&self, waiting: &[Record]) -> SessionHeader {
         let agent = |record: &Record| match record {
             Record::RunStarted(start) => start.agent_id.clone(),
             _ => None,
         };
         let agent_id = self.header.agent_id.clone().or_else(|| waiting.iter().find_map(agent));
-        Header { agent_id, ..self.header.clone() }
+        SessionHeader { agent_id, ..self.header.clone() }
     }
 
     /// Appends one entry, after the header if that is due.
     fn add(
         &self,
-        state: &mut State,
+        state: &mut OpenSessionState,
         parent: Option<EntryId>,
         side: Option<&str>,
         encode: impl FnOnce(Link<'_>) -> Result<Vec<u8>, EncodeError>,
@@ -398,7 +398,7 @@ impl Session {
     }
 
     /// Appends to the log, and creates it the first time.
-    fn write(&self, state: &mut State, lines: &[u8]) -> Result<(), SessionError> {
+    fn write(&self, state: &mut OpenSessionState, lines: &[u8]) -> Result<(), SessionError> {
         let written = match &mut state.log {
             Some(log) => {
                 self.check(log).and_then(|()| log.append(lines).map_err(SessionError::io("append to", &self.path)))
@@ -436,7 +436,7 @@ impl Session {
     }
 
     /// Locks the state. A panic of another thread leaves nothing half done in it.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OpenSessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

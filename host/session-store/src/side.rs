@@ -24,13 +24,13 @@ pub(crate) struct SideBranch {
 }
 
 /// A parallel group, with a branch for each run.
-pub(crate) struct Group {
+pub(crate) struct ParallelGroup {
     session: Arc<Session>,
     id: String,
     branches: Vec<Arc<SideBranch>>,
 }
 
-impl Group {
+impl ParallelGroup {
     /// Starts a group at the position of the conversation.
     pub(crate) fn begin(session: Arc<Session>, id: &str, run_ids: &[String]) -> Result<Self, StoreError> {
         let start = GroupStart { group_id: id.to_owned(), run_ids: run_ids.to_vec() };
@@ -43,7 +43,7 @@ impl Group {
     }
 }
 
-impl SessionGroup for Group {
+impl SessionGroup for ParallelGroup {
     fn branch(&self, number: usize) -> Arc<dyn SessionStore> {
         match self.branches.get(number) {
             Some(branch) => branch.clone(),
@@ -145,11 +145,11 @@ mod tests {
     }
 
     /// A session with a question, and a group of two branches.
-    fn asked(directory: &TempDir) -> (PathBuf, Arc<Session>, Group) {
+    fn asked(directory: &TempDir) -> (PathBuf, Arc<Session>, ParallelGroup) {
         let path = directory.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
-        let group = Group::begin(session.clone(), "g", &runs()).unwrap();
+        let group = ParallelGroup::begin(session.clone(), "g", &runs()).unwrap();
         (path, session, group)
     }
 
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((session.entry_of_call("2"), session.entry_of_call("3")), (entry, None));
         session.append(&calls(&["3"])).unwrap();
         assert_eq!((session.entry_of_call("2"), session.entry_of_call("3")), (None, session.position()));
-        let group = Group::begin(session.clone(), "g", &runs()).unwrap();
+        let group = ParallelGroup::begin(session.clone(), "g", &runs()).unwrap();
         let side = &group.branches[0];
         side.append(&calls(&["4"])).unwrap();
         let found = side.lock().entry_of_call("4");

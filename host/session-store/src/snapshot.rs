@@ -6,7 +6,7 @@
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::id::EntryId;
-use crate::recovery::{Opened, open_to_continue};
+use crate::recovery::{ResumableSession, open_to_continue};
 use crate::session::Session;
 use crate::transcript::Transcript;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ impl Session {
 ///
 /// # Errors
 /// As [`open_to_continue`]; or the entry has changed.
-pub fn restore(snapshot: &SessionSnapshot) -> Result<Opened, SessionError> {
+pub fn restore(snapshot: &SessionSnapshot) -> Result<ResumableSession, SessionError> {
     let mut opened = open_to_continue(&snapshot.path, &snapshot.workspace)?;
     let outdated = || SessionError::new(&snapshot.path, SessionErrorKind::Outdated);
     let digest = digest(&snapshot.path, snapshot.entry).map_err(|error| match error.kind {

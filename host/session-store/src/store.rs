@@ -1,10 +1,10 @@
 //! A session as the place where an agent's loop keeps its conversation.
 
 use crate::access;
-use crate::name::{self, Name};
+use crate::name::{self, SessionFileName};
 use crate::record::{Record, Titled};
 use crate::session::Session;
-use crate::side::Group;
+use crate::side::ParallelGroup;
 use pinion_protocol::{
     ChildCall, ChildSession, EventKind, Message, SessionAccessError, SessionGroup, SessionStore, StoreError,
     StoredEntry,
@@ -42,7 +42,7 @@ impl SessionStore for Session {
     fn set_title(&self, title: &str) -> Result<(), SessionAccessError> {
         let record = Record::Titled(Titled { title: title.to_owned() });
         self.record(&record).map_err(|error| access::failed(&error))?;
-        name::write(self.path(), Name::OfPlugin, title).map_err(|error| access::failed(&error))
+        name::write(self.path(), SessionFileName::OfPlugin, title).map_err(|error| access::failed(&error))
     }
 
     fn begin_group(
@@ -50,7 +50,7 @@ impl SessionStore for Session {
         group_id: &str,
         run_ids: &[String],
     ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
-        Ok(Some(Box::new(Group::begin(self, group_id, run_ids)?)))
+        Ok(Some(Box::new(ParallelGroup::begin(self, group_id, run_ids)?)))
     }
 }
 

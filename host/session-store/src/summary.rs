@@ -2,9 +2,9 @@
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
-use crate::format::{self, Head, Kind, Payload};
-use crate::header::{self, FirstLine, Header};
-use crate::lines::Lines;
+use crate::format::{self, EntryHead, EntryKind, Payload};
+use crate::header::{self, FirstLine, SessionHeader};
+use crate::lines::LineReader;
 use crate::name;
 use crate::printable::printable;
 use crate::transcript::open_file;
@@ -28,7 +28,7 @@ pub struct Summary {
     /// The session's file.
     pub path: PathBuf,
     /// The facts in the first line; `None` when it is lost.
-    pub header: Option<Header>,
+    pub header: Option<SessionHeader>,
     /// The time of the last write.
     pub last_activity: Timestamp,
     /// The size of the file in bytes.
@@ -68,7 +68,7 @@ pub(crate) fn summary(found: &SessionFile) -> Result<Option<Summary>, SessionErr
 /// The facts at the start of a file.
 #[derive(Default)]
 struct Beginning {
-    header: Option<Header>,
+    header: Option<SessionHeader>,
     /// True if the first line is a header, or the start of one that a kill cut off.
     is_session: bool,
     entries: usize,
@@ -77,7 +77,7 @@ struct Beginning {
 
 /// Reads up to the first prompt.
 fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
-    let mut lines = Lines::new(BufReader::new(file.take(SUMMARY_LIMIT)), SUMMARY_LIMIT as usize);
+    let mut lines = LineReader::new(BufReader::new(file.take(SUMMARY_LIMIT)), SUMMARY_LIMIT as usize);
     let mut beginning = Beginning::default();
     while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
         if line.number == 1 {
@@ -90,9 +90,9 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
             }
             beginning.is_session = beginning.header.is_some() || header::is_beginning_of_header(line.bytes);
         }
-        let Ok(head) = Head::read(&line) else { continue };
+        let Ok(head) = EntryHead::read(&line) else { continue };
         beginning.entries += 1;
-        if let Some(prompt) = (head.kind() == Kind::Message).then(|| prompt(line.bytes)).flatten() {
+        if let Some(prompt) = (head.kind() == EntryKind::Message).then(|| prompt(line.bytes)).flatten() {
             beginning.title = title(&prompt);
             break;
         }
@@ -102,7 +102,7 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
 
 /// Returns the prompt on a line, if it has one.
 fn prompt(line: &[u8]) -> Option<UserMessage> {
-    match format::decode_entry(line, Kind::Message).ok()?.payload {
+    match format::decode_entry(line, EntryKind::Message).ok()?.payload {
         Payload::Message(Message::User(prompt)) => Some(prompt),
         _ => None,
     }

@@ -75,7 +75,7 @@ pub(crate) fn write_session(directory: &Path, messages: &[Arc<Message>]) -> Path
 
 /// The prompts of a branch.
 pub(crate) fn prompts_of(branch: crate::transcript::Branch<'_>) -> Vec<String> {
-    let text = |entry: crate::format::Entry| match entry.payload {
+    let text = |entry: crate::format::SessionEntry| match entry.payload {
         crate::format::Payload::Message(Message::User(message)) => {
             message.content.first().and_then(Content::as_text).map(str::to_owned)
         }

@@ -1,10 +1,10 @@
 //! A session file open for reading.
 
 use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
-use crate::format::{self, Entry, Kind, Payload};
-use crate::header::Header;
+use crate::format::{self, EntryKind, Payload, SessionEntry};
+use crate::header::SessionHeader;
 use crate::id::EntryId;
-use crate::index::{HeaderState, Index, Node};
+use crate::index::{EntryIndex, HeaderState, Node};
 use crate::replay::History;
 use crate::tree::BranchInfo;
 use pinion_protocol::{Message, UserMessage};
@@ -24,7 +24,7 @@ const BUFFER: usize = 256 << 10;
 pub struct Transcript {
     path: PathBuf,
     reader: BufReader<File>,
-    index: Index,
+    index: EntryIndex,
 }
 
 impl Transcript {
@@ -40,7 +40,7 @@ impl Transcript {
 
     pub(crate) fn read(path: &Path, file: File) -> Result<Self, SessionError> {
         let mut reader = BufReader::with_capacity(BUFFER, file);
-        let index = Index::read(path, &mut reader)?;
+        let index = EntryIndex::read(path, &mut reader)?;
         reader.rewind().map_err(SessionError::io("read", path))?;
         Ok(Self { path: path.to_owned(), reader, index })
     }
@@ -51,7 +51,7 @@ impl Transcript {
     }
 
     /// Returns the facts in the first line; `None` when it is lost.
-    pub fn header(&self) -> Option<&Header> {
+    pub fn header(&self) -> Option<&SessionHeader> {
         match &self.index.header {
             HeaderState::Good(header) => Some(header),
             HeaderState::Missing | HeaderState::Broken => None,
@@ -94,14 +94,14 @@ impl Transcript {
         let leaf = self.index.find(branch.leaf)?;
         let nodes = self.index.branch(Some(leaf));
         let own = nodes.len().saturating_sub(branch.entries);
-        let messages = nodes.into_iter().skip(own).filter(|node| node.kind == Kind::Message).collect();
+        let messages = nodes.into_iter().skip(own).filter(|node| node.kind == EntryKind::Message).collect();
         self.entries(messages).find_map(|entry| match entry.ok()?.payload {
             Payload::Message(Message::User(prompt)) => Some(prompt),
             _ => None,
         })
     }
 
-    pub(crate) fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &EntryIndex {
         &self.index
     }
 
@@ -111,7 +111,7 @@ impl Transcript {
     }
 
     /// Returns the file for writing, and its index.
-    pub(crate) fn into_parts(self) -> (File, Index) {
+    pub(crate) fn into_parts(self) -> (File, EntryIndex) {
         (self.reader.into_inner(), self.index)
     }
 }
@@ -164,7 +164,7 @@ pub struct Branch<'a> {
 }
 
 impl Iterator for Branch<'_> {
-    type Item = Result<Entry, EntryError>;
+    type Item = Result<SessionEntry, EntryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let node = self.nodes.next()?;
@@ -190,8 +190,8 @@ impl Branch<'_> {
         let mut history = History::default();
         for entry in self {
             match entry {
-                Ok(Entry { payload: Payload::Message(message), .. }) => history.messages.push(Arc::new(message)),
-                Ok(Entry { payload: Payload::Record(record), .. }) => {
+                Ok(SessionEntry { payload: Payload::Message(message), .. }) => history.messages.push(Arc::new(message)),
+                Ok(SessionEntry { payload: Payload::Record(record), .. }) => {
                     history.records.push((history.messages.len(), record));
                 }
                 Ok(_) => {}

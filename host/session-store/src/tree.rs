@@ -4,9 +4,9 @@
 //! is the part of another branch after the entry where it leaves. So a session is shown in full without showing
 //! anything twice.
 
-use crate::format::Kind;
+use crate::format::EntryKind;
 use crate::id::EntryId;
-use crate::index::Index;
+use crate::index::EntryIndex;
 
 /// A branch of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct BranchInfo {
 
 /// The entries that only one branch has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct BranchSegment {
     /// The nodes of the segment, at least one, each the parent of the next.
     pub(crate) nodes: Vec<usize>,
     /// The parent of the first of them.
@@ -31,10 +31,10 @@ pub(crate) struct Segment {
     pub(crate) is_current: bool,
 }
 
-impl Index {
+impl EntryIndex {
     /// Returns the segments, the current branch first, then in the order of their ends in the file. There is no current
     /// one when the conversation is before its first entry.
-    pub(crate) fn segments(&self) -> Vec<Segment> {
+    pub(crate) fn segments(&self) -> Vec<BranchSegment> {
         let mut is_taken = vec![false; self.nodes.len()];
         let mut segments = Vec::new();
         segments.extend(self.take_segment(self.position(), true, &mut is_taken));
@@ -45,7 +45,7 @@ impl Index {
     }
 
     /// Walks up from a leaf to the first node of another segment.
-    fn take_segment(&self, leaf: Option<usize>, is_current: bool, is_taken: &mut [bool]) -> Option<Segment> {
+    fn take_segment(&self, leaf: Option<usize>, is_current: bool, is_taken: &mut [bool]) -> Option<BranchSegment> {
         let mut nodes = Vec::new();
         let mut next = leaf;
         while let Some(at) = next.filter(|at| is_taken.get(*at) == Some(&false)) {
@@ -54,7 +54,7 @@ impl Index {
             next = self.nodes[at].parent;
         }
         nodes.reverse();
-        (!nodes.is_empty()).then_some(Segment { nodes, from: next, is_current })
+        (!nodes.is_empty()).then_some(BranchSegment { nodes, from: next, is_current })
     }
 
     /// Returns the nodes without followers. A `position` only moves the conversation and does not count, except for one
@@ -63,7 +63,7 @@ impl Index {
         let mut has_children = vec![false; self.nodes.len()];
         let mut leaves = Vec::new();
         for (at, node) in self.nodes.iter().enumerate().rev() {
-            if node.kind == Kind::Position && !has_children[at] {
+            if node.kind == EntryKind::Position && !has_children[at] {
                 continue;
             }
             if !has_children[at] {
@@ -77,7 +77,7 @@ impl Index {
         leaves
     }
 
-    pub(crate) fn info(&self, segment: &Segment) -> Option<BranchInfo> {
+    pub(crate) fn info(&self, segment: &BranchSegment) -> Option<BranchInfo> {
         let leaf = self.id_of(segment.nodes.last().copied())?;
         let (from, entries) = (self.id_of(segment.from), segment.nodes.len());
         Some(BranchInfo { leaf, from, entries, is_current: segment.is_current })

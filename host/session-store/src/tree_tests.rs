@@ -2,7 +2,7 @@ use super::*;
 use std::path::Path;
 
 /// Indexes a session of entries `id parent`; `p` before the parent makes it a position.
-fn index(entries: &[(&str, &str)]) -> Index {
+fn index(entries: &[(&str, &str)]) -> EntryIndex {
     let line = |(id, parent): &(&str, &str)| {
         let kind = if parent.starts_with('p') { "position" } else { "message" };
         let parent = match parent.trim_start_matches('p') {
@@ -15,14 +15,14 @@ fn index(entries: &[(&str, &str)]) -> Index {
         )
     };
     let text: String = entries.iter().map(line).collect();
-    Index::read(Path::new("/s"), text.as_bytes()).unwrap()
+    EntryIndex::read(Path::new("/s"), text.as_bytes()).unwrap()
 }
 
 /// Formats each branch as `from: its own entries`, with a star for the current one.
 fn segments(entries: &[(&str, &str)]) -> Vec<String> {
     let index = index(entries);
     let name = |at: Option<usize>| index.id_of(at).map_or("-".to_owned(), |id| id.to_string());
-    let shown = |segment: &Segment| {
+    let shown = |segment: &BranchSegment| {
         let own: String = segment.nodes.iter().map(|at| name(Some(*at))).collect();
         format!("{}:{own}{}", name(segment.from), if segment.is_current { "*" } else { "" })
     };
@@ -80,7 +80,7 @@ proptest::proptest! {
             }
         }
         for (at, node) in index.nodes.iter().enumerate() {
-            proptest::prop_assert!(seen[at] == 1 || (seen[at] == 0 && node.kind == Kind::Position));
+            proptest::prop_assert!(seen[at] == 1 || (seen[at] == 0 && node.kind == EntryKind::Position));
         }
     }
 }

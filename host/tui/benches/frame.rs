@@ -7,8 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
 use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
-use pinion_protocol::{AssistantMessage, Content, Delta, Event, EventKind, Message, Role, StopReason, Usage};
-use pinion_tui::{App, Buffer, Input, Rect, Screen, Settings};
+use pinion_protocol::{AssistantMessage, Content, ContentDelta, Event, EventKind, Message, Role, StopReason, Usage};
+use pinion_tui::{App, Buffer, Input, Rect, Screen, UiSettings};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ struct Bench {
 
 impl Bench {
     fn new(items: usize) -> Self {
-        let mut app = App::new(Settings::default());
+        let mut app = App::new(UiSettings::default());
         let text = |n: usize| {
             format!("message {n}: some words with `code`, **bold** text and 世界, long enough to wrap on most screens")
         };
@@ -72,7 +72,7 @@ impl Bench {
     }
 
     fn token(&mut self, text: &str) {
-        self.event(EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: text.to_owned() } });
+        self.event(EventKind::MessageUpdate { index: 0, delta: ContentDelta::Text { delta: text.to_owned() } });
     }
 }
 

@@ -4,7 +4,7 @@
 //! theme: a background becomes a reversed foreground, and nothing can be concealed or blink. An end of line that is cleared is
 //! dropped, because programs such as grep clear it with each colour. Everything else remains text, and is neutralized.
 
-use crate::rows::Piece;
+use crate::rows::StyledPiece;
 use crate::theme::Theme;
 use ratatui_core::style::{Modifier, Style};
 use std::borrow::Cow;
@@ -13,14 +13,16 @@ use std::borrow::Cow;
 const MAX_PARAMETERS: usize = 100;
 
 /// Splits a text into pieces in the colours that it asks for, on top of a style.
-pub(crate) fn pieces(text: &str, base: Style, theme: &Theme) -> Vec<Piece> {
+pub(crate) fn pieces(text: &str, base: Style, theme: &Theme) -> Vec<StyledPiece> {
     let mut pen = Pen::default();
     let mut pieces = Vec::new();
     for part in parts(text) {
         match part {
-            Part::Text("") => {}
-            Part::Text(text) => pieces.extend(Piece::new(text, pen.style(base, theme)).with_links(Style::new())),
-            Part::Attributes(parameters) => pen.apply(parameters),
+            AnsiPart::Text("") => {}
+            AnsiPart::Text(text) => {
+                pieces.extend(StyledPiece::new(text, pen.style(base, theme)).with_links(Style::new()))
+            }
+            AnsiPart::Attributes(parameters) => pen.apply(parameters),
         }
     }
     pieces
@@ -31,26 +33,26 @@ pub fn without_colours(text: &str) -> Cow<'_, str> {
     if !text.contains("\x1b[") {
         return text.into();
     }
-    let text = parts(text).filter_map(|part| if let Part::Text(text) = part { Some(text) } else { None });
+    let text = parts(text).filter_map(|part| if let AnsiPart::Text(text) = part { Some(text) } else { None });
     text.collect::<String>().into()
 }
 
-enum Part<'a> {
+enum AnsiPart<'a> {
     Text(&'a str),
     Attributes(&'a str),
 }
 
-fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+fn parts(text: &str) -> impl Iterator<Item = AnsiPart<'_>> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
         if let Some((parameters, after)) = sequence(text) {
             rest = Some(after);
-            return Some(Part::Attributes(parameters));
+            return Some(AnsiPart::Attributes(parameters));
         }
         let next = text.match_indices("\x1b[").map(|(at, _)| at).find(|at| *at > 0 && sequence(&text[*at..]).is_some());
         rest = next.map(|at| &text[at..]);
-        Some(Part::Text(&text[..next.unwrap_or(text.len())]))
+        Some(AnsiPart::Text(&text[..next.unwrap_or(text.len())]))
     })
 }
 

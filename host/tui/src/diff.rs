@@ -1,6 +1,6 @@
 //! Rows of a unified diff, with the changed part of paired lines marked.
 
-use crate::rows::{Copied, Lead, Piece, Row, wrap};
+use crate::rows::{Copied, Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use pinion_protocol::diff::{DiffLine, lines};
 use ratatui_core::style::Style;
@@ -19,7 +19,7 @@ pub(crate) fn is_diff(text: &str) -> bool {
 
 /// Renders a unified diff with the old lines next to the new ones.
 pub(crate) fn sides(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> Vec<Row> {
-    let indent = Row::of(lead.rest().to_vec());
+    let indent = Row::from_pieces(lead.continuation_prefix().to_vec());
     let half = columns.saturating_sub(indent.width() + BETWEEN) / 2;
     if half < NARROWEST {
         return rows(diff, columns, lead, theme);
@@ -28,14 +28,14 @@ pub(crate) fn sides(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> V
     let mut rows = Vec::new();
     for part in parts(diff) {
         let (old, new) = match part {
-            Part::Changed { old, new } => (old, new),
-            Part::Line(DiffLine::Same, line) if line.starts_with(' ') => {
-                let pieces = [Piece::new(line, theme.text)];
-                sides.put(&pieces, &pieces, &mut rows);
+            DiffPart::Changed { old, new } => (old, new),
+            DiffPart::Line(DiffLine::Same, line) if line.starts_with(' ') => {
+                let pieces = [StyledPiece::new(line, theme.text)];
+                sides.push_rows(&pieces, &pieces, &mut rows);
                 continue;
             }
-            Part::Line(kind, line) => {
-                wrap(&[Piece::new(line, beside(kind, theme))], columns, lead, &mut rows);
+            DiffPart::Line(kind, line) => {
+                wrap(&[StyledPiece::new(line, beside(kind, theme))], columns, lead, &mut rows);
                 continue;
             }
         };
@@ -44,7 +44,7 @@ pub(crate) fn sides(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> V
             let pieces = |line: Option<&str>, other: Option<&str>, style| {
                 line.map(|line| marked(line, other.unwrap_or_default(), style, theme)).unwrap_or_default()
             };
-            sides.put(&pieces(old, new, theme.removed), &pieces(new, old, theme.added), &mut rows);
+            sides.push_rows(&pieces(old, new, theme.removed), &pieces(new, old, theme.added), &mut rows);
         }
     }
     rows
@@ -59,23 +59,23 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    fn put(&self, old: &[Piece], new: &[Piece], rows: &mut Vec<Row>) {
-        let wrapped = |pieces: &[Piece]| {
+    fn push_rows(&self, old: &[StyledPiece], new: &[StyledPiece], rows: &mut Vec<Row>) {
+        let wrapped = |pieces: &[StyledPiece]| {
             let mut rows = Vec::new();
             wrap(pieces, self.half, &Lead::default(), &mut rows);
             rows
         };
-        let line: String = if new.is_empty() { old } else { new }.iter().map(Piece::text).collect();
-        let lead = Row::of(self.lead.rest().to_vec()).width();
+        let line: String = if new.is_empty() { old } else { new }.iter().map(StyledPiece::text).collect();
+        let lead = Row::from_pieces(self.lead.continuation_prefix().to_vec()).width();
         let cells = [lead, lead + self.half + BETWEEN].map(|from| from..from + self.half);
         let copied = Copied { line: line.trim_end().into(), cells: cells.into() };
         let (old, new) = (wrapped(old), wrapped(new));
         for at in 0..old.len().max(new.len()) {
             let (old, new) = (old.get(at).cloned().unwrap_or_default(), new.get(at).cloned().unwrap_or_default());
-            let mut row = Row::bordered(self.lead.rest(), copied.clone());
+            let mut row = Row::bordered(self.lead.continuation_prefix(), copied.clone());
             let blank = " ".repeat(self.half.saturating_sub(old.width()));
             old.pieces().iter().for_each(|piece| row.push(piece.clone()));
-            row.push(Piece::new(&format!("{blank} │ "), self.theme.dim));
+            row.push(StyledPiece::new(&format!("{blank} │ "), self.theme.dim));
             new.pieces().iter().for_each(|piece| row.push(piece.clone()));
             rows.push(row);
         }
@@ -87,10 +87,10 @@ pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme) -> Ve
     let mut rows = Vec::new();
     for part in parts(diff) {
         let (old, new) = match part {
-            Part::Changed { old, new } => (old, new),
-            Part::Line(kind, line) => {
+            DiffPart::Changed { old, new } => (old, new),
+            DiffPart::Line(kind, line) => {
                 let style = beside(kind, theme);
-                wrap(&[Piece::new(line, style)], columns, &below_code(line, lead, columns), &mut rows);
+                wrap(&[StyledPiece::new(line, style)], columns, &below_code(line, lead, columns), &mut rows);
                 continue;
             }
         };
@@ -107,12 +107,12 @@ pub(crate) fn changes(diff: &str, columns: usize, lead: &Lead, theme: &Theme) ->
     let mut lines = Vec::new();
     for part in parts(diff) {
         match part {
-            Part::Line(DiffLine::Hunk, head) => (old_at, new_at) = starts(head).unwrap_or_default(),
-            Part::Line(DiffLine::Same, line) if !line.starts_with('\\') => {
+            DiffPart::Line(DiffLine::Hunk, head) => (old_at, new_at) = starts(head).unwrap_or_default(),
+            DiffPart::Line(DiffLine::Same, line) if !line.starts_with('\\') => {
                 (old_at, new_at) = (old_at.saturating_add(1), new_at.saturating_add(1));
             }
-            Part::Line(..) => {}
-            Part::Changed { old, new } => {
+            DiffPart::Line(..) => {}
+            DiffPart::Changed { old, new } => {
                 let numbers = (old_at..).take(old.len()).chain((new_at..).take(new.len()));
                 lines.extend(numbers.zip(changed(&old, &new, theme)));
                 old_at = old_at.saturating_add(old.len() as u64);
@@ -156,7 +156,7 @@ fn below_code(line: &str, lead: &Lead, columns: usize) -> Lead {
 }
 
 /// A part of a diff.
-enum Part<'a> {
+enum DiffPart<'a> {
     /// Lines that were removed, and those that stand in their place.
     Changed { old: Vec<&'a str>, new: Vec<&'a str> },
     /// One other line.
@@ -164,15 +164,15 @@ enum Part<'a> {
 }
 
 /// Splits a diff into its changes and the lines between them.
-fn parts(diff: &str) -> Vec<Part<'_>> {
+fn parts(diff: &str) -> Vec<DiffPart<'_>> {
     let mut parts = Vec::new();
     for (kind, line) in lines(diff) {
         match (kind, parts.last_mut()) {
-            (DiffLine::Removed, Some(Part::Changed { old, new })) if new.is_empty() => old.push(line),
-            (DiffLine::Added, Some(Part::Changed { new, .. })) => new.push(line),
-            (DiffLine::Removed, _) => parts.push(Part::Changed { old: vec![line], new: Vec::new() }),
-            (DiffLine::Added, _) => parts.push(Part::Changed { old: Vec::new(), new: vec![line] }),
-            (DiffLine::Hunk | DiffLine::File | DiffLine::Same, _) => parts.push(Part::Line(kind, line)),
+            (DiffLine::Removed, Some(DiffPart::Changed { old, new })) if new.is_empty() => old.push(line),
+            (DiffLine::Added, Some(DiffPart::Changed { new, .. })) => new.push(line),
+            (DiffLine::Removed, _) => parts.push(DiffPart::Changed { old: vec![line], new: Vec::new() }),
+            (DiffLine::Added, _) => parts.push(DiffPart::Changed { old: Vec::new(), new: vec![line] }),
+            (DiffLine::Hunk | DiffLine::File | DiffLine::Same, _) => parts.push(DiffPart::Line(kind, line)),
         }
     }
     parts
@@ -184,21 +184,21 @@ fn beside(kind: DiffLine, theme: &Theme) -> Style {
 }
 
 /// Splits a changed line into the parts that it shares with its counterpart and the parts that differ.
-fn marked(line: &str, other: &str, style: Style, theme: &Theme) -> Vec<Piece> {
-    let (Some(body), Some(other)) = (line.get(1..), other.get(1..)) else { return vec![Piece::new(line, style)] };
+fn marked(line: &str, other: &str, style: Style, theme: &Theme) -> Vec<StyledPiece> {
+    let (Some(body), Some(other)) = (line.get(1..), other.get(1..)) else { return vec![StyledPiece::new(line, style)] };
     let before: usize = body.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     let (body_rest, other_rest) = (&body[before..], &other[before..]);
     let pairs = body_rest.chars().rev().zip(other_rest.chars().rev());
     let after: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     // A mostly changed line is easier to read without marks.
     if (before + after) * 2 < body.len() {
-        return vec![Piece::new(line, style)];
+        return vec![StyledPiece::new(line, style)];
     }
     let end = body.len() - after;
     vec![
-        Piece::new(&line[..=before], style),
-        Piece::new(&body[before..end], style.patch(theme.changed)),
-        Piece::new(&body[end..], style),
+        StyledPiece::new(&line[..=before], style),
+        StyledPiece::new(&body[before..end], style.patch(theme.changed)),
+        StyledPiece::new(&body[end..], style),
     ]
 }
 
@@ -215,7 +215,7 @@ mod tests {
         let rows = changes(DIFF, 80, &Lead::default(), &theme);
         assert_eq!(rows.iter().map(Row::plain).collect::<Vec<_>>(), ["2 -let total = a - b;", "2 +let total = a + b;"]);
         let marked = rows[0].pieces().iter().find(|piece| piece.style() == theme.changed);
-        assert_eq!(marked.map(Piece::text), Some("-"));
+        assert_eq!(marked.map(StyledPiece::text), Some("-"));
         assert!(is_diff(DIFF) && !is_diff("--- a heading\n\ntext"));
     }
 

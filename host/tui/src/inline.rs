@@ -108,18 +108,18 @@ impl Inline {
                 self.change(&joined(settled, live), links);
                 self.pen.end_text();
                 for (row, mark) in marks {
-                    go(&mut self.pen, &mut self.y, 0, *row);
-                    self.pen.put(mark);
+                    move_cursor(&mut self.pen, &mut self.y, 0, *row);
+                    self.pen.write_bytes(mark);
                 }
             }
         }
         let settled = usize::from(settled.area().height);
         if self.y < settled {
-            go(&mut self.pen, &mut self.y, 0, settled);
+            move_cursor(&mut self.pen, &mut self.y, 0, settled);
         }
         self.y -= settled;
         self.front.clone_from(live);
-        self.place(*cursor);
+        self.place_cursor(*cursor);
         (self.is_unknown, self.is_late) = (false, false);
         self.pen.end()
     }
@@ -127,14 +127,14 @@ impl Inline {
     /// Returns the bytes that clear the region and leave the cursor at its beginning, where the next region begins.
     pub fn clear(&mut self) -> &[u8] {
         self.pen.begin();
-        self.pen.put("\x1b[m");
+        self.pen.write_bytes("\x1b[m");
         let height = self.height().max(1);
-        go(&mut self.pen, &mut self.y, 0, height - 1);
+        move_cursor(&mut self.pen, &mut self.y, 0, height - 1);
         for row in 0..height {
-            self.pen.put(if row == 0 { "\r\x1b[2K" } else { "\x1b[A\x1b[2K" });
+            self.pen.write_bytes(if row == 0 { "\r\x1b[2K" } else { "\x1b[A\x1b[2K" });
         }
         if self.cursor.is_none() {
-            self.pen.put("\x1b[?25h");
+            self.pen.write_bytes("\x1b[?25h");
         }
         self.begin();
         self.pen.end()
@@ -150,16 +150,16 @@ impl Inline {
         self.front.area().height.into()
     }
 
-    fn place(&mut self, cursor: Option<(u16, u16)>) {
+    fn place_cursor(&mut self, cursor: Option<(u16, u16)>) {
         let was_shown = self.cursor.is_some();
         match cursor {
             Some((x, y)) => {
-                go(&mut self.pen, &mut self.y, x.into(), y.into());
+                move_cursor(&mut self.pen, &mut self.y, x.into(), y.into());
                 if !was_shown {
-                    self.pen.put("\x1b[?25h");
+                    self.pen.write_bytes("\x1b[?25h");
                 }
             }
-            None => self.pen.put("\x1b[?25l"),
+            None => self.pen.write_bytes("\x1b[?25l"),
         }
         self.cursor = cursor;
     }
@@ -169,7 +169,7 @@ impl Inline {
         let (columns, total) = (live.area().width, settled.area().height + live.area().height);
         let up = self.rows_above(columns);
         if up > 0 {
-            self.pen.put(format!("\x1b[{up}A"));
+            self.pen.write_bytes(format!("\x1b[{up}A"));
         }
         // Everything is cleared from the second row: some terminals keep a screen that is cleared at once.
         let (clear_first, clear_others) = match self.wraps_again && total > 1 {
@@ -178,18 +178,18 @@ impl Inline {
             true => ("\x1b[L", format!("\x1b[{rows}M")),
             false => ("\x1b[K", "\x1b[J".to_owned()),
         };
-        self.pen.put("\r\x1b[m");
-        self.pen.put(clear_first);
+        self.pen.write_bytes("\r\x1b[m");
+        self.pen.write_bytes(clear_first);
         for (at, row) in rows_of(settled).chain(rows_of(live)).enumerate() {
             if at > 0 {
                 self.pen.end_text();
-                self.pen.put("\r\n");
+                self.pen.write_bytes("\r\n");
             }
             if at == 1 {
-                self.pen.put(&clear_others);
+                self.pen.write_bytes(&clear_others);
             }
             for (_, mark) in marks.iter().filter(|(row, _)| *row == at) {
-                self.pen.put(mark);
+                self.pen.write_bytes(mark);
             }
             self.pen.cells(&row[..used(row)], links, 0);
         }
@@ -212,18 +212,18 @@ impl Inline {
         self.resize(next);
         if let Some(Moved { first, bottom, by }) = moved(&self.front, next) {
             // Rows below the part that moves come back to their places.
-            go(&mut self.pen, &mut self.y, 0, first);
-            self.pen.put(format!("\x1b[{by}M"));
+            move_cursor(&mut self.pen, &mut self.y, 0, first);
+            self.pen.write_bytes(format!("\x1b[{by}M"));
             if bottom < self.height() {
-                go(&mut self.pen, &mut self.y, 0, bottom - by);
-                self.pen.put(format!("\x1b[{by}L"));
+                move_cursor(&mut self.pen, &mut self.y, 0, bottom - by);
+                self.pen.write_bytes(format!("\x1b[{by}L"));
             }
             let columns = usize::from(self.front.area().width);
             self.front.content[first * columns..bottom * columns].rotate_left(by * columns);
             self.front.content[(bottom - by) * columns..bottom * columns].iter_mut().for_each(Cell::reset);
         }
         for (y, (old, new)) in rows_of(&self.front).zip(rows_of(next)).enumerate() {
-            self.pen.row(old, new, links, |pen, x| go(pen, &mut self.y, x, y));
+            self.pen.row(old, new, links, |pen, x| move_cursor(pen, &mut self.y, x, y));
         }
     }
 
@@ -240,12 +240,12 @@ impl Inline {
         if new > old {
             let by = new - old;
             let shifts = stay(0, by) > stay(0, 0);
-            go(&mut self.pen, &mut self.y, 0, old.max(1) - 1);
-            self.pen.put("\r\n".repeat(new - old.max(1)));
+            move_cursor(&mut self.pen, &mut self.y, 0, old.max(1) - 1);
+            self.pen.write_bytes("\r\n".repeat(new - old.max(1)));
             self.y = new - 1;
             if shifts {
-                go(&mut self.pen, &mut self.y, 0, first);
-                self.pen.put(format!("\x1b[{by}L"));
+                move_cursor(&mut self.pen, &mut self.y, 0, first);
+                self.pen.write_bytes(format!("\x1b[{by}L"));
             }
             let at = if shifts { first } else { old };
             self.front.content.splice(at * columns..at * columns, vec![Cell::default(); by * columns]);
@@ -253,8 +253,8 @@ impl Inline {
             let by = old - new;
             let shifts = stay(by, 0) > stay(0, 0);
             let at = if shifts { first } else { new };
-            go(&mut self.pen, &mut self.y, 0, at);
-            self.pen.put(format!("\x1b[{by}M"));
+            move_cursor(&mut self.pen, &mut self.y, 0, at);
+            self.pen.write_bytes(format!("\x1b[{by}M"));
             self.front.content.drain(at * columns..(at + by) * columns);
         }
         self.front.area = *next.area();
@@ -262,13 +262,13 @@ impl Inline {
 }
 
 /// Moves from the row `at` of the region to a cell.
-fn go(pen: &mut Pen, at: &mut usize, x: usize, y: usize) {
+fn move_cursor(pen: &mut Pen, at: &mut usize, x: usize, y: usize) {
     match y.cmp(at) {
-        Ordering::Less => pen.put(format!("\x1b[{}A", *at - y)),
-        Ordering::Greater => pen.put(format!("\x1b[{}B", y - *at)),
+        Ordering::Less => pen.write_bytes(format!("\x1b[{}A", *at - y)),
+        Ordering::Greater => pen.write_bytes(format!("\x1b[{}B", y - *at)),
         Ordering::Equal => {}
     }
-    pen.put(if x == 0 { "\r".to_owned() } else { format!("\x1b[{}G", x + 1) });
+    pen.write_bytes(if x == 0 { "\r".to_owned() } else { format!("\x1b[{}G", x + 1) });
     *at = y;
 }
 

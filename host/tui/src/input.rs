@@ -1,8 +1,8 @@
 //! Inputs of the UI, and the requests that it makes in return.
 
-use crate::dialog::approval::{Answer, Question};
-use crate::dialog::picker::{Choice, Pick};
-use crate::dialog::plugin::Reply;
+use crate::dialog::approval::{ApprovalAnswer, ApprovalQuestion};
+use crate::dialog::picker::{Pick, PickChoice};
+use crate::dialog::plugin::DialogReply;
 use crate::highlight::Highlighted;
 use crate::theme::Theme;
 use crate::transcript::Tone;
@@ -29,7 +29,7 @@ pub enum Input {
     /// The state that the status line shows.
     Facts(Facts),
     /// A call needs a decision.
-    Question(Question),
+    Question(ApprovalQuestion),
     /// A plugin asks, with this number.
     Dialog(u64, Dialog),
     /// The segment of the status line of a plugin.
@@ -65,7 +65,7 @@ pub enum Input {
     /// The slash commands, with their names, argument hints and descriptions.
     Commands(Vec<SlashCommand>),
     /// Completions of the arguments of a slash command, requested with this number.
-    Completions(u64, Vec<Choice>),
+    Completions(u64, Vec<PickChoice>),
     /// The files in the workspace.
     Files {
         /// Their paths.
@@ -74,9 +74,9 @@ pub enum Input {
         is_cut: bool,
     },
     /// The entries of a list that was requested.
-    Choices(Pick, Vec<Choice>),
+    Choices(Pick, Vec<PickChoice>),
     /// The entries of a list after a change, for the list on the screen.
-    Relisted(Pick, Vec<Choice>),
+    Relisted(Pick, Vec<PickChoice>),
     /// A remark, for the list on the screen if there is one.
     Remark(String),
     /// Text about a session in the list.
@@ -146,7 +146,7 @@ pub struct Facts {
 
 /// Something that the UI wants to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Request {
+pub enum UiRequest {
     /// Run a message or a slash command. The UI does not repeat such a request before [`Input::Finished`].
     Submit(String),
     /// Run a slash command that takes effect at once, also while something works.
@@ -201,9 +201,9 @@ pub enum Request {
     /// Interrupt the work in progress.
     Interrupt,
     /// Answer the question with this number.
-    Answer(u64, Answer),
+    Answer(u64, ApprovalAnswer),
     /// Answer the dialog with this number.
-    Reply(u64, Reply),
+    Reply(u64, DialogReply),
     /// Complete the arguments of a slash command.
     Complete {
         /// Number for the reply.

@@ -43,7 +43,7 @@ impl Links {
     }
 
     /// Returns the link of a cell, with its number.
-    pub(crate) fn of(&self, mark: Color) -> Option<(u32, &str)> {
+    pub(crate) fn find_link(&self, mark: Color) -> Option<(u32, &str)> {
         let Color::Rgb(r, g, b) = mark else { return None };
         let number = u32::from_be_bytes([0, r, g, b]);
         self.targets.get(number as usize).map(|target| (number, &**target))

@@ -30,7 +30,7 @@ impl Pen {
     pub(crate) fn begin(&mut self) {
         self.out.clear();
         self.style = DEFAULT;
-        self.put("\x1b[?2026h");
+        self.write_bytes("\x1b[?2026h");
     }
 
     /// Ends the text of a frame; only the cursor moves after it.
@@ -41,11 +41,11 @@ impl Pen {
 
     /// Ends a frame and returns its bytes.
     pub(crate) fn end(&mut self) -> &[u8] {
-        self.put("\x1b[?2026l");
+        self.write_bytes("\x1b[?2026l");
         &self.out
     }
 
-    pub(crate) fn put(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn write_bytes(&mut self, bytes: impl AsRef<[u8]>) {
         self.out.extend_from_slice(bytes.as_ref());
     }
 
@@ -71,22 +71,22 @@ impl Pen {
     /// Clears the line from the cursor.
     pub(crate) fn clear_line(&mut self) {
         self.end_text();
-        self.put("\x1b[K");
+        self.write_bytes("\x1b[K");
     }
 
     /// Writes cells that begin in the column `first`.
     pub(crate) fn cells(&mut self, cells: &[Cell], links: &Links, first: usize) {
         let mut at = 0;
         while let Some(cell) = cells.get(at) {
-            self.set_link(links.of(cell.underline_color));
+            self.set_link(links.find_link(cell.underline_color));
             self.set_style((cell.fg, cell.bg, cell.modifier));
-            self.put(cell.symbol().as_bytes());
+            self.write_bytes(cell.symbol().as_bytes());
             let wide = cluster_width(cell.symbol()).max(1);
             at += wide;
             // Terminals disagree about the width of some clusters, so the next cell is addressed.
             let is_plain = wide == 1 && cell.symbol().chars().nth(1).is_none();
             if !is_plain && at < cells.len() {
-                self.put(format!("\x1b[{}G", first + at + 1));
+                self.write_bytes(format!("\x1b[{}G", first + at + 1));
             }
         }
     }
@@ -102,7 +102,7 @@ impl Pen {
             Some((number, target)) => format!("\x1b]8;id={number};{target}\x1b\\"),
             None => "\x1b]8;;\x1b\\".to_owned(),
         };
-        self.put(sequence.as_bytes());
+        self.write_bytes(sequence.as_bytes());
     }
 
     fn set_style(&mut self, style: (Color, Color, Modifier)) {
@@ -111,7 +111,7 @@ impl Pen {
         }
         self.style = style;
         let sgr = sgr(style);
-        self.put(sgr.as_bytes());
+        self.write_bytes(sgr.as_bytes());
     }
 }
 

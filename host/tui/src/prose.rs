@@ -2,9 +2,9 @@
 
 use crate::highlight::Highlights;
 use crate::markdown::{self, Paper};
-use crate::rows::{Piece, Row};
+use crate::rows::{Row, StyledPiece};
 use crate::theme::Theme;
-use crate::transcript::{Segment, item_of};
+use crate::transcript::{TextSegment, item_of};
 use crate::view::PrintedRow;
 
 /// The indentation of all rows. Only the host writes in the first columns.
@@ -16,16 +16,16 @@ pub struct Prose {
     columns: usize,
     theme: Theme,
     is_linear: bool,
-    segment: Segment,
+    segment: TextSegment,
     /// Bytes of the segment that were shown.
     shown: usize,
     /// The part that was shown last; `None` at the beginning.
-    last: Option<Part>,
+    last: Option<ProsePart>,
 }
 
 /// A part that was shown.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct ProsePart {
     is_item: bool,
     ends_blank: bool,
 }
@@ -33,7 +33,7 @@ struct Part {
 impl Prose {
     /// Creates a text for rows of this many columns. `is_linear` leaves out drawn lines, for screen readers.
     pub fn new(columns: usize, theme: Theme, is_linear: bool) -> Self {
-        Self { columns, theme, is_linear, segment: Segment::default(), shown: 0, last: None }
+        Self { columns, theme, is_linear, segment: TextSegment::default(), shown: 0, last: None }
     }
 
     /// Takes a piece and returns the rows that it completes.
@@ -55,7 +55,7 @@ impl Prose {
 
     /// Returns the rows that were not shown yet, because something else follows. A code block continues after it.
     pub fn flush(&mut self) -> Vec<PrintedRow> {
-        let next = self.segment.rest();
+        let next = self.segment.following_segment();
         let rows = self.rest_of_segment();
         (self.segment, self.last) = (next, None);
         rows
@@ -64,7 +64,7 @@ impl Prose {
     /// Ends the text and returns its last rows.
     pub fn end(&mut self) -> Vec<PrintedRow> {
         let rows = self.flush();
-        self.segment = Segment::default();
+        self.segment = TextSegment::default();
         rows
     }
 
@@ -72,7 +72,7 @@ impl Prose {
     fn items(&mut self) -> Vec<PrintedRow> {
         let mut rows = Vec::new();
         while let Some(end) = self.segment.next_item(self.shown) {
-            let part = self.segment.part(self.shown..end).into_owned();
+            let part = self.segment.slice_markdown(self.shown..end).into_owned();
             let is_continued = self.segment.continues() && self.shown == 0;
             rows.extend(self.rows(&part, is_continued));
             self.shown = end;
@@ -84,11 +84,11 @@ impl Prose {
     fn rest_of_segment(&mut self) -> Vec<PrintedRow> {
         let segment = std::mem::take(&mut self.segment);
         let shown = std::mem::take(&mut self.shown);
-        self.rows(&segment.part(shown..segment.text().len()), segment.continues() && shown == 0)
+        self.rows(&segment.slice_markdown(shown..segment.text().len()), segment.continues() && shown == 0)
     }
 
     fn rows(&mut self, markdown: &str, is_continued: bool) -> Vec<PrintedRow> {
-        let (highlights, lead) = (Highlights::default(), [Piece::new(INDENT, self.theme.text)]);
+        let (highlights, lead) = (Highlights::default(), [StyledPiece::new(INDENT, self.theme.text)]);
         let paper = Paper::new(&lead, &self.theme, &highlights);
         let (columns, is_linear) = (self.columns, self.is_linear);
         let rows = markdown::rows(markdown, Paper { columns, is_linear, is_continued, ..paper });
@@ -96,7 +96,7 @@ impl Prose {
             return Vec::new();
         }
         let ends_blank = markdown.lines().next_back().is_some_and(|line| line.trim().is_empty());
-        let part = Part { is_item: item_of(markdown).is_some(), ends_blank };
+        let part = ProsePart { is_item: item_of(markdown).is_some(), ends_blank };
         // Items stand apart if their author wrote them so.
         let above = self.last.replace(part).filter(|_| !is_continued);
         let gap = above.is_some_and(|above| !(above.is_item && part.is_item) || above.ends_blank);

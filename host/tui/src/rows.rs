@@ -19,14 +19,14 @@ const TOO_WIDE: &str = "\u{fffd}";
 
 /// Neutralized text in one style.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct StyledPiece {
     text: String,
     style: Style,
     /// Target of the link that the text is.
     link: Option<Arc<str>>,
 }
 
-impl Piece {
+impl StyledPiece {
     /// Neutralizes a text. Newlines and tabs remain; [`wrap`] turns them into rows and blanks.
     pub(crate) fn new(text: &str, style: Style) -> Self {
         Self { text: printable(text).into_owned(), style, link: None }
@@ -78,7 +78,7 @@ impl Piece {
 /// One row of the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    pieces: Vec<Piece>,
+    pieces: Vec<StyledPiece>,
     /// It is the first row of a message of the user.
     pub(crate) begins_prompt: bool,
     /// It is the last one.
@@ -108,21 +108,21 @@ impl Copied {
 
 impl Row {
     /// Creates a row from pieces of one line each.
-    pub(crate) fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
+    pub(crate) fn from_pieces(pieces: impl IntoIterator<Item = StyledPiece>) -> Self {
         Self { pieces: pieces.into_iter().collect(), ..Self::default() }
     }
 
     /// Creates a row with borders that has only its lead yet.
-    pub(crate) fn bordered(lead: &[Piece], copied: Copied) -> Self {
-        let row = Self::of(lead.to_vec());
+    pub(crate) fn bordered(lead: &[StyledPiece], copied: Copied) -> Self {
+        let row = Self::from_pieces(lead.to_vec());
         Self { lead: row.width(), copied: Some(copied), ..row }
     }
 
-    pub(crate) fn pieces(&self) -> &[Piece] {
+    pub(crate) fn pieces(&self) -> &[StyledPiece] {
         &self.pieces
     }
 
-    pub(crate) fn push(&mut self, piece: Piece) {
+    pub(crate) fn push(&mut self, piece: StyledPiece) {
         self.pieces.push(piece);
     }
 
@@ -169,10 +169,10 @@ impl Row {
     }
 
     /// Appends a grapheme cluster of a piece.
-    fn put(&mut self, cluster: &str, of: &Piece) {
+    fn push_cluster(&mut self, cluster: &str, of: &StyledPiece) {
         match self.pieces.last_mut().filter(|last| last.style == of.style && last.link == of.link) {
             Some(last) => last.text.push_str(cluster),
-            None => self.pieces.push(Piece { text: cluster.to_owned(), style: of.style, link: of.link.clone() }),
+            None => self.pieces.push(StyledPiece { text: cluster.to_owned(), style: of.style, link: of.link.clone() }),
         }
     }
 
@@ -208,15 +208,15 @@ pub(crate) fn cluster_width(cluster: &str) -> usize {
 /// The beginning of the first row of a text, and the beginning of all further rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lead {
-    first: Vec<Piece>,
-    rest: Vec<Piece>,
+    first: Vec<StyledPiece>,
+    rest: Vec<StyledPiece>,
     /// The number of pieces of both that are not part of the text. Rows that continue a line lack the other pieces,
     /// too.
     aside: usize,
 }
 
 impl Lead {
-    pub(crate) fn new(first: Vec<Piece>, rest: Vec<Piece>) -> Self {
+    pub(crate) fn new(first: Vec<StyledPiece>, rest: Vec<StyledPiece>) -> Self {
         let aside = first.len().max(rest.len());
         Self { first, rest, aside }
     }
@@ -227,42 +227,42 @@ impl Lead {
     }
 
     /// Returns the beginning of all rows but the first.
-    pub(crate) fn rest(&self) -> &[Piece] {
+    pub(crate) fn continuation_prefix(&self) -> &[StyledPiece] {
         &self.rest
     }
 
     /// Returns the lead for a line of code behind another text, whose further rows stand below the code: they repeat
     /// its indentation, up to half of the width.
     pub(crate) fn of_code(&self, before: &str, line: &str, columns: usize) -> Self {
-        let used = Row::of(self.rest.clone()).width();
+        let used = Row::from_pieces(self.rest.clone()).width();
         let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
         let indent =
             before.chars().chain(blanks).fold(used, |at, c| if c == '\t' { at + TAB - at % TAB } else { at + 1 });
-        let blank = Piece::new(&" ".repeat(indent.min(columns / 2).saturating_sub(used)), Style::new());
+        let blank = StyledPiece::new(&" ".repeat(indent.min(columns / 2).saturating_sub(used)), Style::new());
         Self::new(self.first.clone(), self.rest.iter().cloned().chain([blank]).collect())
     }
 
     /// Returns the lead with another text behind it that is no part of the line.
     pub(crate) fn with_aside(&self, text: &str, style: Style) -> Self {
-        let blank = Piece::new(&" ".repeat(text.chars().count()), Style::new());
-        let first = self.first.iter().cloned().chain([Piece::new(text, style)]);
+        let blank = StyledPiece::new(&" ".repeat(text.chars().count()), Style::new());
+        let first = self.first.iter().cloned().chain([StyledPiece::new(text, style)]);
         Self::new(first.collect(), self.rest.iter().cloned().chain([blank]).collect())
     }
 
     /// Sets the first row apart by further blanks.
     pub(crate) fn indented(mut self, blanks: &str) -> Self {
-        self.first.push(Piece::new(blanks, Style::new()));
+        self.first.push(StyledPiece::new(blanks, Style::new()));
         Self::new(self.first, self.rest)
     }
 
     /// Creates a lead that is the same for all rows.
-    pub(crate) fn same(pieces: Vec<Piece>) -> Self {
+    pub(crate) fn same(pieces: Vec<StyledPiece>) -> Self {
         Self::new(pieces.clone(), pieces)
     }
 }
 
 /// Wraps pieces at blanks into rows of at most `columns`, and appends the rows. Words that are longer are split.
-pub(crate) fn wrap(pieces: &[Piece], columns: usize, lead: &Lead, rows: &mut Vec<Row>) {
+pub(crate) fn wrap(pieces: &[StyledPiece], columns: usize, lead: &Lead, rows: &mut Vec<Row>) {
     let mut wrapper = Wrapper {
         columns,
         lead,
@@ -291,22 +291,22 @@ struct Wrapper<'a> {
     used: usize,
     /// True while the row consists of its lead only.
     is_fresh: bool,
-    word: Vec<(&'a str, &'a Piece)>,
+    word: Vec<(&'a str, &'a StyledPiece)>,
     word_width: usize,
     /// Blanks that did not fit into the row.
     dropped: usize,
 }
 
 impl<'a> Wrapper<'a> {
-    fn begin(&mut self, lead: &[Piece], continues: Option<usize>) {
+    fn begin(&mut self, lead: &[StyledPiece], continues: Option<usize>) {
         let aside = if continues.is_some() { lead.len() } else { self.lead.aside.min(lead.len()) };
         let aside = lead[..aside].iter().map(|piece| width(&piece.text)).sum();
-        self.row = Row { lead: aside, continues, ..Row::of(lead.to_vec()) };
+        self.row = Row { lead: aside, continues, ..Row::from_pieces(lead.to_vec()) };
         self.used = self.row.width();
         (self.is_fresh, self.dropped) = (true, 0);
     }
 
-    fn cluster(&mut self, cluster: &'a str, of: &'a Piece) {
+    fn cluster(&mut self, cluster: &'a str, of: &'a StyledPiece) {
         match cluster {
             "\n" | "\r\n" => {
                 self.end_line();
@@ -335,10 +335,10 @@ impl<'a> Wrapper<'a> {
         }
     }
 
-    fn blank(&mut self, of: &Piece) {
+    fn blank(&mut self, of: &StyledPiece) {
         // A full row separates words as well.
         match self.used < self.columns {
-            true => self.put(" ", 1, of),
+            true => self.push_cluster(" ", 1, of),
             false => self.dropped += 1,
         }
     }
@@ -358,13 +358,13 @@ impl<'a> Wrapper<'a> {
                 self.used = 0;
             }
             let (cluster, wide) = if wide > self.columns { (TOO_WIDE, 1) } else { (cluster, wide) };
-            self.put(cluster, wide, of);
+            self.push_cluster(cluster, wide, of);
         }
         self.word_width = 0;
     }
 
-    fn put(&mut self, cluster: &str, wide: usize, of: &Piece) {
-        self.row.put(cluster, of);
+    fn push_cluster(&mut self, cluster: &str, wide: usize, of: &StyledPiece) {
+        self.row.push_cluster(cluster, of);
         self.used += wide;
         self.is_fresh = false;
     }
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn places_of_a_text_are_columns_in_any_case() {
-        let row = Row::of([Piece::new("世İx A", Style::new()), Piece::new("bc ab", Style::new())]);
+        let row = Row::from_pieces([StyledPiece::new("世İx A", Style::new()), StyledPiece::new("bc ab", Style::new())]);
         assert_eq!(row.places("ab"), [5..7, 9..11]);
         assert_eq!(row.places("x"), std::slice::from_ref(&(3..4)));
         assert_eq!(row.places("世"), std::slice::from_ref(&(0..2)));
@@ -404,9 +404,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn wrapped(text: &str, columns: usize, lead: &str) -> Vec<String> {
-        let lead = Lead::same(vec![Piece::new(lead, Style::new())]);
+        let lead = Lead::same(vec![StyledPiece::new(lead, Style::new())]);
         let mut rows = Vec::new();
-        wrap(&[Piece::new(text, Style::new())], columns, &lead, &mut rows);
+        wrap(&[StyledPiece::new(text, Style::new())], columns, &lead, &mut rows);
         rows.iter().map(Row::plain).collect()
     }
 
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn rows_know_their_text_and_what_it_continues() {
-        let pieces = |texts: &[&str]| texts.iter().map(|text| Piece::new(text, Style::new())).collect::<Vec<_>>();
+        let pieces = |texts: &[&str]| texts.iter().map(|text| StyledPiece::new(text, Style::new())).collect::<Vec<_>>();
         let lead = Lead::new(pieces(&["  ", "• "]), pieces(&["  ", "  "])).with_text_from(1);
         let mut rows = Vec::new();
         wrap(&pieces(&["one two  three\nfour"]), 9, &lead, &mut rows);
@@ -428,16 +428,16 @@ mod tests {
         let expected =
             [("  • one", 2, None), ("    two", 4, Some(1)), ("    three", 4, Some(2)), ("    four", 2, None)];
         assert_eq!(known, expected.map(|(text, lead, continues)| (text.to_owned(), lead, continues)));
-        let row = Row::of(pieces(&["a世", "界b"]));
+        let row = Row::from_pieces(pieces(&["a世", "界b"]));
         assert_eq!([0..1, 1..2, 2..4, 5..9].map(|columns| row.text_in(&columns)), ["a", "世", "世界", "b"]);
     }
 
     #[test]
     fn rows_of_code_stand_below_its_beginning() {
         let code = |before: &str, line: &str, columns| {
-            let lead = Lead::same(vec![Piece::new("| ", Style::new())]).of_code(before, line, columns);
+            let lead = Lead::same(vec![StyledPiece::new("| ", Style::new())]).of_code(before, line, columns);
             let mut rows = Vec::new();
-            wrap(&[Piece::new(&format!("{before}{line}"), Style::new())], columns, &lead, &mut rows);
+            wrap(&[StyledPiece::new(&format!("{before}{line}"), Style::new())], columns, &lead, &mut rows);
             rows.iter().map(Row::plain).collect::<Vec<_>>()
         };
         assert_eq!(code("", "    let a = b;", 12), ["|     let a", "|     = b;"]);
@@ -455,18 +455,18 @@ mod tests {
 
     #[test]
     fn wrapped_address_stays_one_link() {
-        let pieces = Piece::new("see https://a.example/long/path now", Style::new()).with_links(Style::new());
+        let pieces = StyledPiece::new("see https://a.example/long/path now", Style::new()).with_links(Style::new());
         let mut rows = Vec::new();
         wrap(&pieces, 14, &Lead::default(), &mut rows);
         let linked = rows.iter().flat_map(Row::pieces).filter(|piece| piece.link().is_some());
-        assert_eq!(linked.map(Piece::text).collect::<String>(), "https://a.example/long/path");
+        assert_eq!(linked.map(StyledPiece::text).collect::<String>(), "https://a.example/long/path");
     }
 
     #[test]
     fn pieces_are_neutralized() {
-        assert_eq!(Piece::new("a\x1b[2Jb", Style::new()).text(), "a␛[2Jb");
-        assert_eq!(Piece::line("a\nb\x07", 80, Style::new()).text(), "a ⏎ b␇");
-        assert_eq!(Piece::line("世界世界", 5, Style::new()).text(), "世界…");
+        assert_eq!(StyledPiece::new("a\x1b[2Jb", Style::new()).text(), "a␛[2Jb");
+        assert_eq!(StyledPiece::line("a\nb\x07", 80, Style::new()).text(), "a ⏎ b␇");
+        assert_eq!(StyledPiece::line("世界世界", 5, Style::new()).text(), "世界…");
     }
 
     proptest! {

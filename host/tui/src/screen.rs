@@ -50,32 +50,32 @@ impl Screen {
         self.pen.begin();
         if self.is_unknown {
             self.front = Buffer::empty(*next.area());
-            self.pen.put("\x1b[?25l\x1b[0m\x1b[2J");
+            self.pen.write_bytes("\x1b[?25l\x1b[0m\x1b[2J");
             self.cursor = None;
         }
         self.scroll(next);
         let columns = usize::from(next.area().width);
         let rows = self.front.content.chunks(columns.max(1)).zip(next.content.chunks(columns.max(1)));
         for (y, (old, new)) in rows.enumerate() {
-            self.pen.row(old, new, links, |pen, x| go(pen, x, y));
+            self.pen.row(old, new, links, |pen, x| move_cursor(pen, x, y));
         }
         self.pen.end_text();
-        self.place(cursor);
+        self.place_cursor(cursor);
         self.front.clone_from(next);
         self.is_unknown = false;
         self.pen.end()
     }
 
-    fn place(&mut self, cursor: Option<(u16, u16)>) {
+    fn place_cursor(&mut self, cursor: Option<(u16, u16)>) {
         let was_shown = self.cursor.is_some();
         match cursor {
             Some((x, y)) => {
-                go(&mut self.pen, x.into(), y.into());
+                move_cursor(&mut self.pen, x.into(), y.into());
                 if !was_shown {
-                    self.pen.put("\x1b[?25h");
+                    self.pen.write_bytes("\x1b[?25h");
                 }
             }
-            None if was_shown => self.pen.put("\x1b[?25l"),
+            None if was_shown => self.pen.write_bytes("\x1b[?25l"),
             None => {}
         }
         self.cursor = cursor;
@@ -84,7 +84,7 @@ impl Screen {
     /// Lets the terminal move rows that the next frame shows elsewhere.
     fn scroll(&mut self, next: &Buffer) {
         let Some(Moved { first, bottom, by }) = moved(&self.front, next) else { return };
-        self.pen.put(format!("\x1b[{};{bottom}r\x1b[{by}S\x1b[r", first + 1));
+        self.pen.write_bytes(format!("\x1b[{};{bottom}r\x1b[{by}S\x1b[r", first + 1));
         let columns = usize::from(self.front.area().width);
         self.front.content[first * columns..bottom * columns].rotate_left(by * columns);
         self.front.content[(bottom - by) * columns..bottom * columns].iter_mut().for_each(Cell::reset);
@@ -92,8 +92,8 @@ impl Screen {
 }
 
 /// Moves to a cell, counted from 0.
-fn go(pen: &mut Pen, x: usize, y: usize) {
-    pen.put(format!("\x1b[{};{}H", y + 1, x + 1));
+fn move_cursor(pen: &mut Pen, x: usize, y: usize) {
+    pen.write_bytes(format!("\x1b[{};{}H", y + 1, x + 1));
 }
 
 /// Rows that the next frame shows further up: those below the rows `first..first + by`, which vanish, and above the row

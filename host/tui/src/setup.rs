@@ -3,10 +3,10 @@
 //! It is a separate UI, because a conversation needs a model to begin. Like [`App`](crate::App) it takes events and
 //! draws into a buffer; the application stores the key and lists the models.
 
-use crate::dialog::picker::{Choice, Pick, Picked, Picker, ends};
+use crate::dialog::picker::{Pick, PickChoice, Picked, Picker, ends};
 use crate::keys::KeyMap;
 use crate::links::Links;
-use crate::rows::{Lead, Piece, Row, width, wrap};
+use crate::rows::{Lead, Row, StyledPiece, width, wrap};
 use crate::theme::Theme;
 use crate::view::draw_row;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -62,7 +62,7 @@ pub enum SetupRequest {
 }
 
 #[derive(Debug)]
-enum Step {
+enum SetupStep {
     Provider(Picker),
     Key { provider: String, key: EnteredKey, is_storing: bool },
     Login { provider: String, page: Option<String> },
@@ -74,10 +74,10 @@ enum Step {
 pub struct Setup {
     theme: Theme,
     keys: KeyMap,
-    providers: Vec<Choice>,
+    providers: Vec<PickChoice>,
     /// Providers that offer a login with a browser.
     with_login: Vec<String>,
-    step: Step,
+    step: SetupStep,
     /// Place where keys are stored, and the reason to ask for one.
     place: String,
     why: String,
@@ -87,8 +87,8 @@ pub struct Setup {
 
 impl Setup {
     /// Begins with the choice of a provider. `place` names the place where keys are stored.
-    pub fn new(theme: Theme, providers: Vec<Choice>, place: impl Into<String>) -> Self {
-        let step = Step::Provider(Picker::new(Pick::Provider, providers.clone()));
+    pub fn new(theme: Theme, providers: Vec<PickChoice>, place: impl Into<String>) -> Self {
+        let step = SetupStep::Provider(Picker::new(Pick::Provider, providers.clone()));
         let why = "No provider has a key yet. Choose one that you have a key for. A server of your own may need none: `pinion -m ollama/MODEL`, or `--base-url URL -m openai-chat/MODEL`."
             .to_owned();
         Self {
@@ -121,14 +121,14 @@ impl Setup {
     }
 
     /// Offers models, after the key was stored in `place`.
-    pub fn models(&mut self, models: Vec<Choice>, place: &str) {
+    pub fn models(&mut self, models: Vec<PickChoice>, place: &str) {
         self.note = Some(format!("The key is in {place}."));
-        self.step = Step::Model(Picker::new(Pick::Model, models));
+        self.step = SetupStep::Model(Picker::new(Pick::Model, models));
     }
 
     /// Shows the address of the user's login page.
     pub fn opened(&mut self, page: impl Into<String>) {
-        if let Step::Login { page: shown, .. } = &mut self.step {
+        if let SetupStep::Login { page: shown, .. } = &mut self.step {
             *shown = Some(page.into());
         }
     }
@@ -137,9 +137,9 @@ impl Setup {
     pub fn failed(&mut self, problem: impl Into<String>) {
         self.note = Some(problem.into());
         match &mut self.step {
-            Step::Key { is_storing, .. } => *is_storing = false,
-            Step::Login { provider, .. } => self.step = key_of(provider),
-            Step::Provider(_) | Step::Model(_) => {}
+            SetupStep::Key { is_storing, .. } => *is_storing = false,
+            SetupStep::Login { provider, .. } => self.step = key_of(provider),
+            SetupStep::Provider(_) | SetupStep::Model(_) => {}
         }
     }
 
@@ -148,15 +148,15 @@ impl Setup {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),
             Event::Paste(text) => match &mut self.step {
-                Step::Provider(picker) | Step::Model(picker) => {
+                SetupStep::Provider(picker) | SetupStep::Model(picker) => {
                     picker.paste(text, Duration::ZERO);
                     None
                 }
-                Step::Key { key, .. } => {
+                SetupStep::Key { key, .. } => {
                     append(key, text.trim());
                     None
                 }
-                Step::Login { .. } => {
+                SetupStep::Login { .. } => {
                     let mut address = EnteredKey::default();
                     append(&mut address, text.trim());
                     Some(SetupRequest::Redirected(address))
@@ -171,9 +171,9 @@ impl Setup {
         let is_control = pressed.modifiers.contains(KeyModifiers::CONTROL);
         let is_command = pressed.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
         match &mut self.step {
-            Step::Key { is_storing: true, .. } => None,
+            SetupStep::Key { is_storing: true, .. } => None,
             _ if is_control && matches!(pressed.code, KeyCode::Char('c' | 'd')) => Some(SetupRequest::Leave),
-            Step::Provider(picker) => {
+            SetupStep::Provider(picker) => {
                 match picker.key(pressed, action, Duration::ZERO) {
                     Picked::Choice(choice) => self.choose(choice.value),
                     Picked::Closed => return Some(SetupRequest::Leave),
@@ -181,27 +181,27 @@ impl Setup {
                 }
                 None
             }
-            Step::Model(picker) => match picker.key(pressed, action, Duration::ZERO) {
+            SetupStep::Model(picker) => match picker.key(pressed, action, Duration::ZERO) {
                 Picked::Choice(choice) => Some(SetupRequest::Begin(Some(choice.value))),
                 Picked::Closed => Some(SetupRequest::Begin(None)),
                 _ => None,
             },
-            Step::Login { provider, .. } if pressed.code == KeyCode::Esc => {
+            SetupStep::Login { provider, .. } if pressed.code == KeyCode::Esc => {
                 self.step = key_of(provider);
                 Some(SetupRequest::StopLogin)
             }
-            Step::Login { .. } => None,
-            Step::Key { key, provider, is_storing } => {
+            SetupStep::Login { .. } => None,
+            SetupStep::Key { key, provider, is_storing } => {
                 match pressed.code {
                     KeyCode::Esc if self.providers.is_empty() => return Some(SetupRequest::Leave),
                     KeyCode::Esc => {
                         self.note = None;
-                        self.step = Step::Provider(Picker::new(Pick::Provider, self.providers.clone()));
+                        self.step = SetupStep::Provider(Picker::new(Pick::Provider, self.providers.clone()));
                     }
                     KeyCode::Enter if key.0.trim().is_empty() && self.with_login.contains(provider) => {
                         let provider = provider.clone();
                         self.note = None;
-                        self.step = Step::Login { provider: provider.clone(), page: None };
+                        self.step = SetupStep::Login { provider: provider.clone(), page: None };
                         return Some(SetupRequest::LogIn { provider });
                     }
                     KeyCode::Enter if key.0.trim().is_empty() => self.note = Some("Paste the key first.".to_owned()),
@@ -234,26 +234,28 @@ impl Setup {
             return None;
         }
         let theme = &self.theme;
-        let mut rows = vec![Row::of([Piece::line("Welcome to Pinion", columns, theme.heading)])];
-        let (about, keys) = self.words();
+        let mut rows = vec![Row::from_pieces([StyledPiece::line("Welcome to Pinion", columns, theme.heading)])];
+        let (about, keys) = self.describe_step();
         let text = |text: &str, style, rows: &mut Vec<Row>| {
-            wrap(&[Piece::new(text, style)], columns, &Lead::same(Vec::new()), rows);
+            wrap(&[StyledPiece::new(text, style)], columns, &Lead::same(Vec::new()), rows);
         };
         text(&about, theme.text, &mut rows);
         if let Some(note) = &self.note {
             text(note, theme.warning, &mut rows);
         }
-        rows.push(Row::of([Piece::new(&"─".repeat(columns), theme.dim)]));
+        rows.push(Row::from_pieces([StyledPiece::new(&"─".repeat(columns), theme.dim)]));
         let first = rows.len();
         let room = height.saturating_sub(first + 1).clamp(1, MAX_LIST);
         let (body, cursor) = match &self.step {
-            Step::Provider(picker) | Step::Model(picker) => picker.draw_with(Vec::new(), columns, room, theme),
-            Step::Key { key, is_storing, .. } => masked(key, *is_storing, columns, theme),
-            Step::Login { page, .. } => (opened_page(page.as_deref(), columns, theme), None),
+            SetupStep::Provider(picker) | SetupStep::Model(picker) => {
+                picker.draw_with(Vec::new(), columns, room, theme)
+            }
+            SetupStep::Key { key, is_storing, .. } => masked(key, *is_storing, columns, theme),
+            SetupStep::Login { page, .. } => (opened_page(page.as_deref(), columns, theme), None),
         };
         rows.extend(body);
         let shown = if width(keys) > columns { ends(keys) } else { keys.to_owned() };
-        rows.push(Row::of([Piece::line(&shown, columns, theme.dim)]));
+        rows.push(Row::from_pieces([StyledPiece::line(&shown, columns, theme.dim)]));
         // A screen that is too low shows the end.
         let skipped = rows.len().saturating_sub(height);
         let mut links = Links::default();
@@ -266,10 +268,10 @@ impl Setup {
     }
 
     /// Returns the text above the input, and the keys.
-    fn words(&self) -> (String, &'static str) {
+    fn describe_step(&self) -> (String, &'static str) {
         match &self.step {
-            Step::Provider(_) => (self.why.clone(), "type to filter · enter chooses · esc leaves"),
-            Step::Key { provider, .. } => {
+            SetupStep::Provider(_) => (self.why.clone(), "type to filter · enter chooses · esc leaves"),
+            SetupStep::Key { provider, .. } => {
                 let place = &self.place;
                 let mut about = match self.providers.is_empty() {
                     true => format!("{} Paste it here: it goes to {place}, and is not shown.", self.why),
@@ -283,11 +285,11 @@ impl Setup {
                     false => (about, "enter stores the key · esc returns"),
                 }
             }
-            Step::Login { provider, .. } => {
+            SetupStep::Login { provider, .. } => {
                 let about = format!("Log in to {provider} in your browser, which then gives Pinion a key.");
                 (about, "waiting for the login · esc stops")
             }
-            Step::Model(_) => {
+            SetupStep::Model(_) => {
                 let about = "Choose the model of your conversations; `/model` changes it at any time.".to_owned();
                 (about, "type to filter · enter chooses · esc takes the default")
             }
@@ -295,8 +297,8 @@ impl Setup {
     }
 }
 
-fn key_of(provider: &str) -> Step {
-    Step::Key { provider: provider.to_owned(), key: EnteredKey::default(), is_storing: false }
+fn key_of(provider: &str) -> SetupStep {
+    SetupStep::Key { provider: provider.to_owned(), key: EnteredKey::default(), is_storing: false }
 }
 
 /// Draws the address of the user's login page.
@@ -307,7 +309,7 @@ fn opened_page(page: Option<&str>, columns: usize, theme: &Theme) -> Vec<Row> {
     for (text, style) in
         [("If no page opens, use this address:", theme.text), (page, theme.accent), (elsewhere, theme.dim)]
     {
-        wrap(&[Piece::new(text, style)], columns, &Lead::same(Vec::new()), &mut rows);
+        wrap(&[StyledPiece::new(text, style)], columns, &Lead::same(Vec::new()), &mut rows);
     }
     rows
 }
@@ -321,13 +323,16 @@ fn append(key: &mut EnteredKey, text: &str) {
 /// Draws a key without showing it.
 fn masked(key: &EnteredKey, is_storing: bool, columns: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
     if is_storing {
-        return (vec![Row::of([Piece::line("storing the key…", columns, theme.accent)])], None);
+        return (vec![Row::from_pieces([StyledPiece::line("storing the key…", columns, theme.accent)])], None);
     }
     let length = key.0.chars().count();
     let count = if length == 0 { String::new() } else { format!("  {length} characters") };
     let room = columns.saturating_sub(3 + count.chars().count());
-    let mut row = Row::of([Piece::new("› ", theme.user), Piece::new(&"•".repeat(length.min(room)), theme.text)]);
+    let mut row = Row::from_pieces([
+        StyledPiece::new("› ", theme.user),
+        StyledPiece::new(&"•".repeat(length.min(room)), theme.text),
+    ]);
     let cursor = row.width();
-    row.push(Piece::line(&count, columns.saturating_sub(cursor), theme.dim));
+    row.push(StyledPiece::line(&count, columns.saturating_sub(cursor), theme.dim));
     (vec![row], Some((0, cursor)))
 }

@@ -1,13 +1,13 @@
 //! The state of the work in progress, and the status line.
 
 use crate::input::Facts;
-use crate::rows::{Piece, Row, width};
+use crate::rows::{Row, StyledPiece, width};
 use crate::shorten::short;
 use crate::theme::Theme;
 use pinion_protocol::arguments::{of_beginning, telling};
 use pinion_protocol::step::StepStatus;
 use pinion_protocol::text::{count, one_line};
-use pinion_protocol::{AssistantMessage, Delta, EventKind, Message};
+use pinion_protocol::{AssistantMessage, ContentDelta, EventKind, Message};
 use ratatui_core::style::Style;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const MAX_PART: usize = 60;
 
 /// The current activity of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Activity {
+enum AgentActivity {
     #[default]
     Waiting,
     Thinking,
@@ -51,11 +51,11 @@ enum Activity {
 
 /// The state of the work in progress.
 #[derive(Debug, Default)]
-pub(crate) struct Status {
+pub(crate) struct WorkStatus {
     pub(crate) facts: Facts,
     /// Time when the work began; `None` without any work.
     since: Option<Duration>,
-    activity: Activity,
+    activity: AgentActivity,
     /// The step of a plan that is executed, such as `step 2 of 5`.
     step: Option<String>,
     /// Number of the turn of the run; 0 before the first one.
@@ -75,7 +75,7 @@ pub(crate) struct Status {
     of_plugins: BTreeMap<String, String>,
 }
 
-impl Status {
+impl WorkStatus {
     pub(crate) fn begin(&mut self, now: Duration) {
         let Self { facts, speed, cached_at, of_plugins, .. } = std::mem::take(self);
         *self = Self { facts, speed, cached_at, of_plugins, since: Some(now), ..Self::default() };
@@ -83,7 +83,7 @@ impl Status {
 
     /// Names the slash command that has begun, until a turn of the agent or a tool does.
     pub(crate) fn command(&mut self, name: &str) {
-        self.activity = Activity::Running(vec![(String::new(), format!("/{name}"))]);
+        self.activity = AgentActivity::Running(vec![(String::new(), format!("/{name}"))]);
     }
 
     /// Sets or removes the segment of a plugin.
@@ -107,19 +107,19 @@ impl Status {
 
     /// Returns whether calls are running.
     pub(crate) fn has_calls(&self) -> bool {
-        matches!(&self.activity, Activity::Running(tools) if tools.iter().any(|(id, _)| !id.is_empty()))
+        matches!(&self.activity, AgentActivity::Running(tools) if tools.iter().any(|(id, _)| !id.is_empty()))
     }
 
     /// Names the work that an interruption ends.
     pub(crate) fn in_progress(&self) -> String {
         match &self.activity {
-            Activity::Running(tools) => match &tools[..] {
+            AgentActivity::Running(tools) => match &tools[..] {
                 [] => "the request".to_owned(),
                 [(_, tool)] => one_line(tool, MAX_SUBJECT),
                 tools => format!("{} calls", tools.len()),
             },
-            Activity::Waiting | Activity::Retrying(_) => "the request".to_owned(),
-            Activity::Thinking | Activity::Writing | Activity::Calling { .. } => "the reply".to_owned(),
+            AgentActivity::Waiting | AgentActivity::Retrying(_) => "the request".to_owned(),
+            AgentActivity::Thinking | AgentActivity::Writing | AgentActivity::Calling { .. } => "the reply".to_owned(),
         }
     }
 
@@ -127,28 +127,28 @@ impl Status {
     pub(crate) fn event(&mut self, event: &EventKind, now: Duration) {
         match event {
             EventKind::TurnStart { turn, .. } => {
-                (self.activity, self.writing_since, self.turn) = (Activity::Waiting, None, *turn);
+                (self.activity, self.writing_since, self.turn) = (AgentActivity::Waiting, None, *turn);
             }
             EventKind::MessageUpdate { delta, .. } => {
                 self.writing_since.get_or_insert(now);
                 match delta {
-                    Delta::Text { .. } => self.activity = Activity::Writing,
-                    Delta::Thinking { .. } => self.activity = Activity::Thinking,
-                    Delta::ToolCallStart { tool, .. } => {
-                        self.activity = Activity::Calling { tool: tool.clone(), beginning: String::new() };
+                    ContentDelta::Text { .. } => self.activity = AgentActivity::Writing,
+                    ContentDelta::Thinking { .. } => self.activity = AgentActivity::Thinking,
+                    ContentDelta::ToolCallStart { tool, .. } => {
+                        self.activity = AgentActivity::Calling { tool: tool.clone(), beginning: String::new() };
                     }
-                    Delta::ToolCallArguments { delta } => {
-                        if let Activity::Calling { beginning, .. } = &mut self.activity {
+                    ContentDelta::ToolCallArguments { delta } => {
+                        if let AgentActivity::Calling { beginning, .. } = &mut self.activity {
                             let room = MAX_BEGINNING.saturating_sub(beginning.len());
                             beginning.push_str(&delta[..delta.floor_char_boundary(room)]);
                         }
                     }
                 }
                 self.bytes += match delta {
-                    Delta::Text { delta } | Delta::Thinking { delta } | Delta::ToolCallArguments { delta } => {
-                        delta.len() as u64
-                    }
-                    Delta::ToolCallStart { .. } => 0,
+                    ContentDelta::Text { delta }
+                    | ContentDelta::Thinking { delta }
+                    | ContentDelta::ToolCallArguments { delta } => delta.len() as u64,
+                    ContentDelta::ToolCallStart { .. } => 0,
                 };
             }
             EventKind::MessageEnd { message } => {
@@ -160,16 +160,16 @@ impl Status {
                 }
             }
             EventKind::ToolExecutionStart { call_id, tool, .. } => match &mut self.activity {
-                Activity::Running(tools) => tools.push((call_id.clone(), tool.clone())),
-                _ => self.activity = Activity::Running(vec![(call_id.clone(), tool.clone())]),
+                AgentActivity::Running(tools) => tools.push((call_id.clone(), tool.clone())),
+                _ => self.activity = AgentActivity::Running(vec![(call_id.clone(), tool.clone())]),
             },
             EventKind::ToolExecutionEnd { call_id, .. } => {
-                if let Activity::Running(tools) = &mut self.activity {
+                if let AgentActivity::Running(tools) = &mut self.activity {
                     tools.retain(|(id, _)| id != call_id);
                 }
             }
             EventKind::Retry { delay_ms, .. } => {
-                self.activity = Activity::Retrying(now + Duration::from_millis(*delay_ms));
+                self.activity = AgentActivity::Retrying(now + Duration::from_millis(*delay_ms));
             }
             EventKind::PlanStep { step, steps, status: StepStatus::Running, .. } => {
                 self.step = Some(format!("step {step} of {steps}"));
@@ -202,18 +202,18 @@ impl Status {
         let since = self.since?;
         let what = match &self.activity {
             _ if is_asking => "waiting for your answer".to_owned(),
-            Activity::Waiting => "waiting for the model".to_owned(),
-            Activity::Thinking => "thinking".to_owned(),
-            Activity::Writing => "writing".to_owned(),
-            Activity::Calling { tool, beginning } => match of_beginning(beginning).as_ref().and_then(telling) {
+            AgentActivity::Waiting => "waiting for the model".to_owned(),
+            AgentActivity::Thinking => "thinking".to_owned(),
+            AgentActivity::Writing => "writing".to_owned(),
+            AgentActivity::Calling { tool, beginning } => match of_beginning(beginning).as_ref().and_then(telling) {
                 Some(what) => format!("preparing {tool} {}", one_line(what, MAX_SUBJECT)),
                 None => format!("preparing {tool}"),
             },
-            Activity::Running(tools) if tools.is_empty() => "waiting for the model".to_owned(),
-            Activity::Running(tools) => {
+            AgentActivity::Running(tools) if tools.is_empty() => "waiting for the model".to_owned(),
+            AgentActivity::Running(tools) => {
                 format!("running {}", tools.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>().join(", "))
             }
-            Activity::Retrying(at) => match at.saturating_sub(now).as_millis().div_ceil(1000) {
+            AgentActivity::Retrying(at) => match at.saturating_sub(now).as_millis().div_ceil(1000) {
                 0 => "retrying".to_owned(),
                 seconds => format!("retrying in {seconds} s"),
             },
@@ -229,19 +229,19 @@ impl Status {
         ];
         let parts = parts.into_iter().filter_map(|(rank, text)| Some((rank, text?, theme.dim))).collect();
         let text = fitting(parts, columns.saturating_sub(2), theme);
-        let mark = [Piece::new(crate::transcript::spinner(now), theme.accent), Piece::new(" ", theme.dim)];
-        Some(Row::of(mark.into_iter().chain(text.pieces().iter().cloned())))
+        let mark = [StyledPiece::new(crate::transcript::spinner(now), theme.accent), StyledPiece::new(" ", theme.dim)];
+        Some(Row::from_pieces(mark.into_iter().chain(text.pieces().iter().cloned())))
     }
 
     /// Returns the status line.
-    pub(crate) fn line(&self, segments: &[Segment], now: Now<'_>, columns: usize, theme: &Theme) -> Row {
+    pub(crate) fn line(&self, segments: &[StatusSegment], now: Now<'_>, columns: usize, theme: &Theme) -> Row {
         let own = segments.iter().filter_map(|segment| {
             let (text, style) = self.segment(*segment, now, theme)?;
             Some((segment.rank(), text, style))
         });
         let of_plugins = self.of_plugins.iter().map(|(plugin, text)| {
-            let text = Piece::line(text, SEGMENT_COLUMNS, theme.dim);
-            (Segment::ALL.len(), format!("{plugin}: {}", text.text()), theme.dim)
+            let text = StyledPiece::line(text, SEGMENT_COLUMNS, theme.dim);
+            (StatusSegment::ALL.len(), format!("{plugin}: {}", text.text()), theme.dim)
         });
         let vi = now.vi.map(|vi| (0, vi.to_owned(), theme.user));
         fitting(
@@ -269,33 +269,33 @@ impl Status {
         (minutes < 60).then(|| since + Duration::from_secs((minutes + 1) * 60))
     }
 
-    fn segment(&self, segment: Segment, now: Now<'_>, theme: &Theme) -> Option<(String, Style)> {
+    fn segment(&self, segment: StatusSegment, now: Now<'_>, theme: &Theme) -> Option<(String, Style)> {
         let Now { agents, is_planning, time, .. } = now;
         let facts = &self.facts;
         let text = match segment {
-            Segment::Model => return Some((facts.model.clone(), theme.text)),
-            Segment::Approval if is_planning => return Some(("plan mode".to_owned(), theme.accent)),
-            Segment::Approval => facts.approval.clone(),
-            Segment::Thinking => format!("thinking {}", facts.thinking.as_ref()?),
-            Segment::Context => return self.gauge(theme),
-            Segment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
-            Segment::Tokens => return None,
-            Segment::Cache => {
+            StatusSegment::Model => return Some((facts.model.clone(), theme.text)),
+            StatusSegment::Approval if is_planning => return Some(("plan mode".to_owned(), theme.accent)),
+            StatusSegment::Approval => facts.approval.clone(),
+            StatusSegment::Thinking => format!("thinking {}", facts.thinking.as_ref()?),
+            StatusSegment::Context => return self.gauge(theme),
+            StatusSegment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
+            StatusSegment::Tokens => return None,
+            StatusSegment::Cache => {
                 let share = facts.cached.saturating_mul(100).checked_div(facts.input).filter(|_| facts.cached > 0)?;
                 format!("{share} % cached")
             }
-            Segment::CacheAge => {
+            StatusSegment::CacheAge => {
                 let (text, is_old) = self.cache_age(time)?;
                 return Some((text, if is_old { theme.warning } else { theme.dim }));
             }
-            Segment::Cost => format!("${:.2}", facts.cost.filter(|cost| *cost > 0.0)?),
-            Segment::Speed => format!("{} tokens/s", short(self.speed?)),
-            Segment::Agents if agents > 0 => count(agents as u64, "sub-agent"),
-            Segment::Agents => return None,
-            Segment::Network => return Some((facts.network.clone()?, theme.warning)),
-            Segment::Branch => facts.branch.clone()?,
-            Segment::Directory => facts.directory.clone(),
-            Segment::Session => facts.session.clone(),
+            StatusSegment::Cost => format!("${:.2}", facts.cost.filter(|cost| *cost > 0.0)?),
+            StatusSegment::Speed => format!("{} tokens/s", short(self.speed?)),
+            StatusSegment::Agents if agents > 0 => count(agents as u64, "sub-agent"),
+            StatusSegment::Agents => return None,
+            StatusSegment::Network => return Some((facts.network.clone()?, theme.warning)),
+            StatusSegment::Branch => facts.branch.clone()?,
+            StatusSegment::Directory => facts.directory.clone(),
+            StatusSegment::Session => facts.session.clone(),
         };
         Some((text, theme.dim))
     }
@@ -330,7 +330,7 @@ pub(crate) struct Now<'a> {
 
 /// A part of the status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Segment {
+pub enum StatusSegment {
     /// The model.
     Model,
     /// The approval mode.
@@ -361,7 +361,7 @@ pub enum Segment {
     Session,
 }
 
-impl Segment {
+impl StatusSegment {
     /// The parts of a status line that is not configured.
     pub const DEFAULT: &[Self] = &[
         Self::Model,
@@ -380,7 +380,7 @@ impl Segment {
 
     /// Returns the place of the part among those that remain on a narrow screen.
     fn rank(self) -> usize {
-        use Segment::*;
+        use StatusSegment::*;
         let important = [
             Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, CacheAge, Directory,
             Speed, Session,
@@ -416,7 +416,7 @@ fn fitting(parts: Vec<(usize, String, Style)>, columns: usize, theme: &Theme) ->
     for (place, at) in by_rank.into_iter().enumerate() {
         let (_, text, style) = &parts[at];
         let between = if place == 0 { 0 } else { BETWEEN.chars().count() };
-        let piece = Piece::line(text, if place == 0 { left } else { MAX_PART }, *style);
+        let piece = StyledPiece::line(text, if place == 0 { left } else { MAX_PART }, *style);
         if let Some(rest) = left.checked_sub(between + width(piece.text())) {
             (left, shown[at]) = (rest, Some(piece));
         }
@@ -424,7 +424,7 @@ fn fitting(parts: Vec<(usize, String, Style)>, columns: usize, theme: &Theme) ->
     let mut row = Row::default();
     for piece in shown.into_iter().flatten() {
         if !row.pieces().is_empty() {
-            row.push(Piece::new(BETWEEN, theme.dim));
+            row.push(StyledPiece::new(BETWEEN, theme.dim));
         }
         row.push(piece);
     }

@@ -29,13 +29,13 @@ pub enum Activity {
 
 /// The title and the progress that a terminal shows.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct TerminalIndicators {
     has_title: bool,
     has_progress: bool,
     shown: Option<(Activity, String)>,
 }
 
-impl Surroundings {
+impl TerminalIndicators {
     /// Creates the surroundings of a terminal that shows nothing yet.
     pub fn new(has_title: bool, has_progress: bool) -> Self {
         Self { has_title, has_progress, shown: None }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn title_and_progress_follow_the_work_and_are_undone() {
-        let mut around = Surroundings::new(true, true);
+        let mut around = TerminalIndicators::new(true, true);
         assert_eq!(around.show(Activity::Idle, "~/a"), "\x1b[22;2t\x1b]2;~/a · pinion\x1b\\");
         assert_eq!(around.show(Activity::Idle, "~/a"), "");
         assert_eq!(around.show(Activity::Working, "~/a"), "\x1b]2;● ~/a · pinion\x1b\\\x1b]9;4;3\x1b\\");
@@ -101,12 +101,12 @@ mod tests {
         assert_eq!(around.clear(), "");
         assert_eq!(around.show(Activity::Working, "~/a"), "\x1b[22;2t\x1b]2;● ~/a · pinion\x1b\\\x1b]9;4;3\x1b\\");
         assert_eq!(around.show(Activity::Idle, "~/a"), "\x1b]2;~/a · pinion\x1b\\\x1b]9;4;0\x1b\\");
-        assert_eq!(Surroundings::new(false, false).show(Activity::Working, "~/a"), "");
+        assert_eq!(TerminalIndicators::new(false, false).show(Activity::Working, "~/a"), "");
     }
 
     #[test]
     fn title_ends_only_where_it_should() {
-        let title = Surroundings::new(true, false).show(Activity::Idle, "a\x07b\x1b\\c\u{9c}\n");
+        let title = TerminalIndicators::new(true, false).show(Activity::Idle, "a\x07b\x1b\\c\u{9c}\n");
         assert_eq!(title, "\x1b[22;2t\x1b]2;a␇b␛\\c\\u{9c} ⏎ · pinion\x1b\\");
     }
 }

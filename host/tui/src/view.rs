@@ -4,7 +4,7 @@ use crate::commands::is_message;
 use crate::inline::InlineFrame;
 use crate::keys::Action;
 use crate::links::Links;
-use crate::rows::{Piece, Row, width};
+use crate::rows::{Row, StyledPiece, width};
 use crate::status::Now;
 use crate::surroundings::{Activity, OUTPUT, PROMPT};
 use crate::update::App;
@@ -145,7 +145,7 @@ impl App {
         let choices: Vec<_> = popup.choices.iter().collect();
         let theme = &self.settings.theme;
         let remark = self.popup_remark().filter(|_| most > 1);
-        let lead = Piece::new("  ", theme.text);
+        let lead = StyledPiece::new("  ", theme.text);
         let height = POPUP_ROWS.min(most).saturating_sub(usize::from(remark.is_some())).min(choices.len());
         let mut rows = crate::dialog::picker::list(&choices, popup.selected, columns, height, theme);
         let more = choices.len().saturating_sub(height);
@@ -155,7 +155,9 @@ impl App {
             None if more > 0 && rows.len() < most => Some(format!("… {more} more; type to narrow the list")),
             None => None,
         };
-        rows.extend(remark.map(|text| Row::of([lead, Piece::line(&text, columns.saturating_sub(2), theme.dim)])));
+        rows.extend(
+            remark.map(|text| Row::from_pieces([lead, StyledPiece::line(&text, columns.saturating_sub(2), theme.dim)])),
+        );
         rows
     }
 
@@ -172,7 +174,7 @@ impl App {
         let is_asking = self.approval.is_some() || self.dialog.is_some();
         let interrupts = self.settings.keys.says(Action::Interrupt, "", "interrupts");
         let working = self.status.working(columns, is_asking, &interrupts, &theme, self.moving(now));
-        let rule = |columns: usize| Row::of([Piece::new(&"─".repeat(columns), theme.dim)]);
+        let rule = |columns: usize| Row::from_pieces([StyledPiece::new(&"─".repeat(columns), theme.dim)]);
         let is_inline = self.settings.is_inline;
         let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });
         if let Some(approval) = &mut self.approval {
@@ -216,14 +218,18 @@ impl App {
             (false, true) => return None,
             (false, false) => format!("scrolled up{}", keys.says(Action::Bottom, "; ", "returns to the end")),
         };
-        Some(Row::of([Piece::line(&text, columns, self.settings.theme.warning)]))
+        Some(Row::from_pieces([StyledPiece::line(&text, columns, self.settings.theme.warning)]))
     }
 
     fn queue_rows(&self, columns: usize, rows: &mut Vec<Row>) {
         let theme = &self.settings.theme;
         let mut add = |mark: &str, text: &str, hint: &str| {
-            let text = Piece::line(text, columns.saturating_sub(2 + hint.chars().count()), theme.text);
-            rows.push(Row::of([Piece::new(mark, theme.accent), text, Piece::new(hint, theme.dim)]));
+            let text = StyledPiece::line(text, columns.saturating_sub(2 + hint.chars().count()), theme.text);
+            rows.push(Row::from_pieces([
+                StyledPiece::new(mark, theme.accent),
+                text,
+                StyledPiece::new(hint, theme.dim),
+            ]));
         };
         let has_hint = |at: usize| at == 0 && columns >= 60;
         let sent = self.queue.sent();
@@ -235,7 +241,7 @@ impl App {
         }
         let more = (sent.len() + self.queue.len()).saturating_sub(QUEUE_ROWS);
         if more > 0 {
-            rows.push(Row::of([Piece::line(&format!("  and {more} more"), columns, theme.dim)]));
+            rows.push(Row::from_pieces([StyledPiece::line(&format!("  and {more} more"), columns, theme.dim)]));
         }
     }
 
@@ -264,14 +270,14 @@ impl App {
     fn editor(&mut self, columns: usize, height: usize, bottom: &mut Bottom) {
         let theme = &self.settings.theme;
         if let Some(query) = &self.search {
-            let label = Piece::new("search: ", theme.accent);
-            let mut row = Row::of([label]);
+            let label = StyledPiece::new("search: ", theme.accent);
+            let mut row = Row::from_pieces([label]);
             let left = row.width();
             let drawn = query.rows(columns.saturating_sub(left), 1, theme.text, None);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
             let room = columns.saturating_sub(row.width());
             let keys = SEARCH_KEYS.into_iter().find(|keys| width(keys) < room);
-            row.push(Piece::new(keys.unwrap_or_default(), theme.dim));
+            row.push(StyledPiece::new(keys.unwrap_or_default(), theme.dim));
             bottom.cursor = Some((bottom.rows.len(), left + drawn.cursor.1));
             bottom.rows.push(row);
             return;
@@ -282,16 +288,16 @@ impl App {
         let first = bottom.rows.len();
         for (at, row) in drawn.rows.iter().enumerate() {
             let mark = match (at, drawn.above) {
-                (0, 0) if self.composer.text().starts_with('!') => Piece::new("$ ", theme.warning),
-                (0, 0) if !self.vi.inserts() => Piece::new("‹ ", theme.user),
-                (0, 0) => Piece::new("› ", theme.user),
-                (0, _) => Piece::new("↑ ", theme.dim),
-                _ => Piece::new("  ", theme.text),
+                (0, 0) if self.composer.text().starts_with('!') => StyledPiece::new("$ ", theme.warning),
+                (0, 0) if !self.vi.inserts() => StyledPiece::new("‹ ", theme.user),
+                (0, 0) => StyledPiece::new("› ", theme.user),
+                (0, _) => StyledPiece::new("↑ ", theme.dim),
+                _ => StyledPiece::new("  ", theme.text),
             };
-            bottom.rows.push(Row::of(std::iter::once(mark).chain(row.pieces().iter().cloned())));
+            bottom.rows.push(Row::from_pieces(std::iter::once(mark).chain(row.pieces().iter().cloned())));
         }
         if let (Some(hint), Some(row)) = (self.argument_hint(), bottom.rows.last_mut()) {
-            row.push(Piece::line(hint, columns.saturating_sub(row.width()), theme.dim));
+            row.push(StyledPiece::line(hint, columns.saturating_sub(row.width()), theme.dim));
         }
         bottom.cursor = Some((first + drawn.cursor.0, 2 + drawn.cursor.1));
     }
@@ -303,13 +309,13 @@ impl App {
         let now = Now { agents, is_planning, vi: vi.as_deref(), time };
         let mut status = self.status.line(&self.settings.status, now, columns, theme);
         let Some((hint, _)) = &self.hint else { return status };
-        let hint = Piece::line(hint, columns, theme.warning);
+        let hint = StyledPiece::line(hint, columns, theme.warning);
         // To the right of the status where there is room for both.
         let between = columns.saturating_sub(status.width() + width(hint.text()));
         if between < GAP || status.width() == 0 {
-            return Row::of([hint]);
+            return Row::from_pieces([hint]);
         }
-        status.push(Piece::new(&" ".repeat(between), theme.text));
+        status.push(StyledPiece::new(&" ".repeat(between), theme.text));
         status.push(hint);
         status
     }
@@ -334,7 +340,10 @@ impl App {
         if from > 0 {
             let text = format!("… {from} earlier blocks, which the session keeps");
             let theme = self.settings.theme.dim;
-            printed.extend([PrintedRow(Row::of([Piece::line(&text, columns, theme)])), PrintedRow(Row::default())]);
+            printed.extend([
+                PrintedRow(Row::from_pieces([StyledPiece::line(&text, columns, theme)])),
+                PrintedRow(Row::default()),
+            ]);
         }
         for at in from..self.transcript.len() {
             if at > from {

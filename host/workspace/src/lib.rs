@@ -27,7 +27,7 @@ pub use interrupt::Interrupt;
 pub use listing::{FileList, list_files};
 pub use open::is_out_of_handles;
 pub use read::{read, read_text};
-pub use read_files::{Known, ReadFiles};
+pub use read_files::{KnownFileState, ReadFiles};
 pub use replace::{has_content, replace_file};
 pub use root::{WalkRoot, io_error};
 pub use search::{Searched, search};

@@ -6,7 +6,7 @@ use crate::paths::unblocked::open_directory;
 use crate::root::WalkRoot;
 use crate::types::{Kind, WalkOptions, WorkspaceError};
 use crate::walk::first_by_path::FirstByPath;
-use crate::walk::{Extent, Found, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};
+use crate::walk::{Extent, IncludedEntry, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};
 use cap_std::fs::Dir;
 use std::ffi::OsStr;
 use std::io;
@@ -42,7 +42,7 @@ fn list(directory: &Path, limit: Duration, most: u32) -> io::Result<FileList> {
         limit: most,
     };
     let deadline = Limit::new(limit);
-    let files = Files(FirstByPath::new([most.into(), MAX_FOUND_BYTES]));
+    let files = WalkedFiles(FirstByPath::new([most.into(), MAX_FOUND_BYTES]));
     let extent = visit(&root(directory)?, &options, &deadline, &files).map_err(failure)?;
     let (mut files, is_over) = files.0.into_sorted();
     if is_over {
@@ -53,15 +53,15 @@ fn list(directory: &Path, limit: Duration, most: u32) -> io::Result<FileList> {
 }
 
 /// The regular files of a walk; directories do not count.
-struct Files(FirstByPath<(), 2>);
+struct WalkedFiles(FirstByPath<(), 2>);
 
-impl Visitor for Files {
+impl Visitor for WalkedFiles {
     type Tools = ();
     const RUN: usize = 64;
 
     fn tools(&self) {}
 
-    fn visit(&self, (): &mut (), found: &Found<'_>) {
+    fn visit(&self, (): &mut (), found: &IncludedEntry<'_>) {
         if found.kind == Kind::File {
             self.0.add(found.path, [1, path_bytes(found.path)], ());
         }

@@ -33,7 +33,7 @@ pub struct ReadFiles {
 
 /// A file's state, compared with the version that a session knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownFileState {
     /// The file does not exist, or is as the session last read or wrote it.
     Current,
     /// The file is not as the session knows it.
@@ -59,7 +59,7 @@ struct Version {
 }
 
 impl Version {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             identity: identity(metadata),
             length: metadata.len(),
@@ -84,7 +84,7 @@ impl ReadFiles {
         }
         let number = noted.next;
         noted.next += 1;
-        noted.files.insert((session.clone(), file.to_owned()), (number, Version::of(metadata)));
+        noted.files.insert((session.clone(), file.to_owned()), (number, Version::from_metadata(metadata)));
     }
 
     /// Begins an absence of a session at `since`, which ends now.
@@ -94,17 +94,17 @@ impl ReadFiles {
     }
 
     /// Compares a file, which may be missing, with the version that the session knows.
-    pub fn known(&self, session: &Arc<str>, file: &Path, found: Option<&Metadata>) -> Known {
-        let Some(found) = found else { return Known::Current };
+    pub fn known(&self, session: &Arc<str>, file: &Path, found: Option<&Metadata>) -> KnownFileState {
+        let Some(found) = found else { return KnownFileState::Current };
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         match noted.files.get(&(session.clone(), file.to_owned())) {
-            Some((_, version)) if *version == Version::of(found) => Known::Current,
-            Some(_) => Known::Changed,
+            Some((_, version)) if *version == Version::from_metadata(found) => KnownFileState::Current,
+            Some(_) => KnownFileState::Changed,
             None => match (noted.absences.get(session), found.modified()) {
                 (Some((since, until)), Ok(modified)) if (*since..*until).contains(&modified.into_std()) => {
-                    Known::Changed
+                    KnownFileState::Changed
                 }
-                _ => Known::Unread,
+                _ => KnownFileState::Unread,
             },
         }
     }
@@ -128,7 +128,7 @@ mod tests {
         Metadata::from_just_metadata(fs::metadata(file).unwrap())
     }
 
-    fn known(files: &ReadFiles, session: &str, file: &Path) -> Known {
+    fn known(files: &ReadFiles, session: &str, file: &Path) -> KnownFileState {
         files.known(&session.into(), file, Some(&metadata(file)))
     }
 
@@ -138,12 +138,15 @@ mod tests {
         let file = directory.path().join("file");
         fs::write(&file, "one").unwrap();
         let files = ReadFiles::default();
-        assert_eq!(known(&files, "a", &file), Known::Unread);
+        assert_eq!(known(&files, "a", &file), KnownFileState::Unread);
         files.note(&"a".into(), &file, &metadata(&file));
-        assert_eq!((known(&files, "a", &file), known(&files, "b", &file)), (Known::Current, Known::Unread));
+        assert_eq!(
+            (known(&files, "a", &file), known(&files, "b", &file)),
+            (KnownFileState::Current, KnownFileState::Unread)
+        );
         fs::write(&file, "longer").unwrap();
-        assert_eq!(known(&files, "a", &file), Known::Changed);
-        assert_eq!(files.known(&"a".into(), &file, None), Known::Current);
+        assert_eq!(known(&files, "a", &file), KnownFileState::Changed);
+        assert_eq!(files.known(&"a".into(), &file, None), KnownFileState::Current);
     }
 
     #[test]
@@ -156,9 +159,9 @@ mod tests {
         files.continue_session("before".into(), modified - Duration::from_secs(1));
         files.continue_session("after".into(), modified + Duration::from_secs(1));
         let all = ["before", "after", "new"].map(|session| known(&files, session, &file));
-        assert_eq!(all, [Known::Changed, Known::Unread, Known::Unread]);
+        assert_eq!(all, [KnownFileState::Changed, KnownFileState::Unread, KnownFileState::Unread]);
         files.note(&"before".into(), &file, &metadata(&file));
-        assert_eq!(known(&files, "before", &file), Known::Current);
+        assert_eq!(known(&files, "before", &file), KnownFileState::Current);
     }
 
     #[test]
@@ -171,7 +174,7 @@ mod tests {
             files.note(&session, Path::new(&number.to_string()), &metadata);
         }
         let known = |number: usize| files.known(&session, Path::new(&number.to_string()), Some(&metadata));
-        assert_eq!((known(0), known(MAX_FILES)), (Known::Unread, Known::Current));
+        assert_eq!((known(0), known(MAX_FILES)), (KnownFileState::Unread, KnownFileState::Current));
         assert!(files.noted.lock().unwrap().files.len() <= MAX_FILES);
     }
 }

@@ -27,7 +27,7 @@ pub struct WalkRoot {
 impl WalkRoot {
     /// Refuses an open file that is excluded, also if it took the place of the one that was found.
     pub(crate) fn refuse_excluded(&self, file: &std::fs::Metadata) -> Result<(), WorkspaceError> {
-        match FileId::of(file).and_then(|id| self.exclusions.of_file(&id)) {
+        match FileId::from_metadata(file).and_then(|id| self.exclusions.of_file(&id)) {
             None => Ok(()),
             Some(pattern) => {
                 let text = format!("cannot read `{}`: {pattern}\nhint: {}", self.path, pattern.remedy());

@@ -4,7 +4,7 @@ use crate::answer::ScriptedAnswer;
 use futures_util::future::BoxFuture;
 use pinion_agent::delegation::Ceiling;
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity};
-use pinion_agent::drawing::{Block, DrawnPart};
+use pinion_agent::drawing::{DrawingBlock, DrawnPart};
 use pinion_agent::secrets::Secrets;
 use pinion_agent::services::{
     CallServices, CompletionAnswer, CompletionError, CompletionTask, MAX_CALL_DEPTH, NestedCall,
@@ -177,7 +177,7 @@ impl CallServices for Shared {
         lock(&self.0.seen).segments.push(text.map(|text| self.clean(text)));
     }
 
-    fn draw(&self, _: &str, part: DrawnPart, blocks: Vec<Block>) -> BoxFuture<'_, bool> {
+    fn draw(&self, _: &str, part: DrawnPart, blocks: Vec<DrawingBlock>) -> BoxFuture<'_, bool> {
         let is_call = self.1 == InCall::Tool;
         if is_call {
             let drawing = self.0.secrets.clean_json(json!({ "part": part, "blocks": blocks }));

@@ -49,5 +49,5 @@ pub use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind};
 pub use pinion_agent::services::CompletionTask;
 pub use pinion_agent::tool::{Ledger, ToolOutput};
 pub use pinion_agent::{Authority, Content};
-pub use pinion_plugin_runtime::{Action, Completion, PartialLimits, SecretPlacement};
+pub use pinion_plugin_runtime::{Completion, HostAction, PartialLimits, SecretPlacement};
 pub use serde_json::{Value, json};

@@ -15,8 +15,8 @@ use pinion_agent::secrets::Secrets;
 use pinion_agent::tool::ToolOutput;
 use pinion_agent::{Authority, Content, Message, SessionStore as _, Usage};
 use pinion_plugin_runtime::{
-    CacheKey, GrantContext, GrantTable, Grants, HostDirectories, NoInfo, PartialLimits, PluginSettings, Runtime,
-    RuntimeConfig, SecretPlacement, SecretSource, Source, capability_forms,
+    CacheKey, GrantContext, GrantTable, Grants, HostDirectories, NoInfo, PartialLimits, PluginSettings, PluginSource,
+    Runtime, RuntimeConfig, SecretPlacement, SecretSource, capability_forms,
 };
 use pinion_session_store::SessionDirectory;
 use serde_json::Value;
@@ -180,7 +180,7 @@ impl Plugin {
         let workspace = root.join("workspace");
         fs::create_dir(&workspace).map_err(failed)?;
         self.write_files(&workspace)?;
-        let source = Source::file(std::path::absolute(&self.component).map_err(failed)?);
+        let source = PluginSource::file(std::path::absolute(&self.component).map_err(failed)?);
         let (inspection, _) = source.inspect().map_err(|error| self.not_loaded(&error.to_string()))?;
         let secrets = Arc::new(TestSecrets { by_name: self.secrets.clone(), redacted: Secrets::of_process() });
         let table = self.table(&workspace, &inspection.manifest.capabilities)?;

@@ -13,7 +13,7 @@ use pinion_agent::secrets::{RedactedTools, Secrets};
 use pinion_agent::services::Services;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_agent::{Authority, Content, SessionStore as _, ToolDefinition, ToolExecutor as _};
-use pinion_plugin_runtime::{Action, Asks, Completion, PluginInfo, Runtime};
+use pinion_plugin_runtime::{Asks, Completion, HostAction, PluginInfo, Runtime};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,7 +70,7 @@ impl Running {
     ///
     /// # Errors
     /// The plugin has no such command, or the command fails.
-    pub async fn command(&self, name: &str, typed: &str) -> Result<Vec<Action>, TestError> {
+    pub async fn command(&self, name: &str, typed: &str) -> Result<Vec<HostAction>, TestError> {
         let services = Services::new(Shared(self.conversation.clone(), InCall::Command));
         let session = self.conversation.session.id().to_owned();
         let asked = self.seen().asked.len();

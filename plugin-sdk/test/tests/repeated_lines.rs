@@ -2,7 +2,7 @@
 //! workspace does not build the example; an author loads `build/repeated-lines.wasm`.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use pinion_plugin_test::{Action, Plugin, TestError, json};
+use pinion_plugin_test::{HostAction, Plugin, TestError, json};
 
 const COMPONENT: &str = "../../tests/fixtures/contract-0.1.0/repeated-lines.wasm";
 
@@ -42,6 +42,6 @@ async fn file_that_does_not_exist_is_an_error_for_the_model() -> Result<(), Test
 #[tokio::test]
 async fn command_asks_the_model() -> Result<(), TestError> {
     let actions = plugin().start().await?.command("repeated", "a.txt").await?;
-    assert_eq!(actions, [Action::Submit("Which lines are repeated in a.txt, and why?".to_owned())]);
+    assert_eq!(actions, [HostAction::Submit("Which lines are repeated in a.txt, and why?".to_owned())]);
     Ok(())
 }

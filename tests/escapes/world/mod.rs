@@ -4,7 +4,7 @@ mod attempts;
 mod judge;
 
 use pinion_exclusions::{Exclusions, Finder, Pattern};
-use pinion_sandbox::{GitUser, Limits, Policy, Protected, Surroundings};
+use pinion_sandbox::{GitUser, Protected, ProtectedPlaces, ResourceLimits, SandboxPolicy};
 use std::ffi::OsStr;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -175,7 +175,7 @@ impl World {
     /// Returns the paths of excluded files, and the directories that keep their names.
     fn excluded(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let exclusions = Exclusions::new(&self.root.join("work"), [Pattern::built_in().collect()]).unwrap();
-        let found = Finder::new(exclusions).look().unwrap();
+        let found = Finder::new(exclusions).find_excluded().unwrap();
         let excluded: Vec<_> = found.places.iter().map(|place| place.path.clone()).collect();
         assert_eq!(excluded, EXCLUDED.map(|path| self.root.join(path)));
         (excluded, ["work/keys", "work/keys/deep"].map(|path| self.root.join(path)).into())
@@ -188,14 +188,14 @@ impl World {
 
     /// Returns the directories of repositories, and those that cannot be listed.
     fn repositories(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let found = Finder::of_repositories(&self.root.join("work"), 100_000).look().unwrap();
+        let found = Finder::of_repositories(&self.root.join("work"), 100_000).find_excluded().unwrap();
         (found.repositories.clone(), found.closed.clone())
     }
 
     fn protected(&self) -> Protected {
         let roots = [self.root.join("work"), self.root.join("home/.state")];
         let user = GitUser::default();
-        Protected::find(Surroundings {
+        Protected::find(ProtectedPlaces {
             roots: &roots,
             repositories: &self.repositories().0,
             settings: &[],
@@ -203,14 +203,14 @@ impl World {
         })
     }
 
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> SandboxPolicy {
         let work = self.root.join("work");
         let (mut excluded, pinned) = self.excluded();
         let hidden = [".ssh", ".netrc", ".config/pinion", ".state", ".state/inner"];
         let [state, handed_out] = self.open_in_hidden();
         excluded.push(handed_out.join(".env"));
         let in_hidden = self.root.join("home/.config/pinion/hooks");
-        Policy {
+        SandboxPolicy {
             excluded,
             pinned,
             read_only: self.protected().closed().cloned().chain([in_hidden]).collect(),
@@ -219,8 +219,8 @@ impl World {
             // `/tmp`, where the tests work, is private.
             visible: vec![self.root.clone()],
             temporary: Some(self.root.join("home/.config/pinion/scratch/tmp")),
-            limits: Limits { processes: 100, file_bytes: Some(2_000_000), ..Limits::default() },
-            ..Policy::default()
+            limits: ResourceLimits { processes: 100, file_bytes: Some(2_000_000), ..ResourceLimits::default() },
+            ..SandboxPolicy::default()
         }
     }
 

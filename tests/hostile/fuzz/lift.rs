@@ -121,7 +121,7 @@ async fn random_memory_of_actions_is_rejected_or_read() {
         sandbox.runtime.run_command("lie", &lie.digits(), "session", None, CancellationToken::new()).await
     };
     let printed = run(&Lie::actions()).await.unwrap();
-    assert_eq!(printed, [pinion_plugin_runtime::Action::Print("hello".to_owned())]);
+    assert_eq!(printed, [pinion_plugin_runtime::HostAction::Print("hello".to_owned())]);
     let mut ends = Ends::default();
     for mut random in rounds(10) {
         let mut lie = Lie::actions();

@@ -84,7 +84,7 @@ async fn session_events_are_delivered_in_order_at_the_end_of_a_session() {
         .file(file)
         .hooks("observer")
         .config("observer", json!({ "events": { "act": "log", "text": log } }))
-        .files("observer", granted.path().to_str().unwrap(), Access::Write)
+        .files("observer", granted.path().to_str().unwrap(), FileAccess::Write)
         .guest("echo")
         .trust("echo")
         .build()

@@ -1,11 +1,11 @@
 //! The slash commands.
 
 use super::with;
-use pinion_plugin_runtime::{Action, CommandError};
+use pinion_plugin_runtime::{CommandError, HostAction};
 use pinion_tests::Sandbox;
 use tokio_util::sync::CancellationToken;
 
-async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<Action>, CommandError> {
+async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<HostAction>, CommandError> {
     sandbox.runtime.run_command(name, arguments, "session-1", None, CancellationToken::new()).await
 }
 
@@ -13,13 +13,13 @@ async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<A
 async fn every_command_has_its_effect() {
     let sandbox = with(&["commands"]).await;
     for (name, arguments, effect) in [
-        ("reload", "", Action::ReloadPlugins),
-        ("model", " anthropic/x ", Action::SetModel("anthropic/x".into())),
-        ("new", " ", Action::NewSession),
-        ("compact", "", Action::Compact(None)),
-        ("compact", " keep the plan\n", Action::Compact(Some("keep the plan".into()))),
-        ("quit", "", Action::Quit),
-        ("exit", "", Action::Quit),
+        ("reload", "", HostAction::ReloadPlugins),
+        ("model", " anthropic/x ", HostAction::SetModel("anthropic/x".into())),
+        ("new", " ", HostAction::NewSession),
+        ("compact", "", HostAction::Compact(None)),
+        ("compact", " keep the plan\n", HostAction::Compact(Some("keep the plan".into()))),
+        ("quit", "", HostAction::Quit),
+        ("exit", "", HostAction::Quit),
     ] {
         assert_eq!(entered(&sandbox, name, arguments).await, Ok(vec![effect]), "/{name}{arguments}");
     }
@@ -37,7 +37,7 @@ async fn commands_show_current_state() {
         ("cost", "", "Nothing spent in this session"),
     ] {
         match entered(&sandbox, name, arguments).await.as_deref() {
-            Ok([Action::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
+            Ok([HostAction::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
             other => panic!("/{name}: {other:?}"),
         }
     }

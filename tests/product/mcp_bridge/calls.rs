@@ -2,7 +2,7 @@
 
 use super::*;
 use pinion_agent::tool::ToolError;
-use pinion_plugin_runtime::{Action, McpPrompt, McpTask};
+use pinion_plugin_runtime::{HostAction, McpPrompt, McpTask};
 use pinion_tests::Progress;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -229,9 +229,9 @@ async fn prompts_are_commands() {
     };
     let actions = run("docs__review", "a.rs").await.unwrap();
     let expected = "[The user chose the prompt `review` of the MCP server `docs`, which wrote the following.]\n\nReview {\"file\":\"a.rs\"}";
-    assert_eq!(actions, [Action::Submit(expected.to_owned())]);
+    assert_eq!(actions, [HostAction::Submit(expected.to_owned())]);
     assert!(run("docs__review", "").await.unwrap_err().to_string().contains("`file` is missing"));
-    let [Action::Print(list)] = &run("mcp_prompts", "").await.unwrap()[..] else { panic!() };
+    let [HostAction::Print(list)] = &run("mcp_prompts", "").await.unwrap()[..] else { panic!() };
     assert!(list.contains("`/docs__review <file>`"), "{list}");
 }
 

@@ -1,7 +1,7 @@
 //! Completion of the arguments of prompts, while the user types.
 
 use super::*;
-use pinion_plugin_runtime::{Action, Completion, McpPrompt};
+use pinion_plugin_runtime::{Completion, HostAction, McpPrompt};
 use pinion_tests::until;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -134,7 +134,7 @@ async fn plugin_can_do_nothing_but_complete_while_the_user_types() {
     assert!(received.iter().all(|(server, request)| server == "a" && matches!(request, McpRequest::Complete { .. })));
     assert_eq!(servers.while_typing.load(Ordering::Relaxed), received.len());
     let entered = sandbox.runtime.run_command("type", "a", "s", None, CancellationToken::new()).await.unwrap();
-    assert_eq!(entered, [Action::Print("Ok(Object {})".to_owned())], "a command may call tools");
+    assert_eq!(entered, [HostAction::Print("Ok(Object {})".to_owned())], "a command may call tools");
     assert_eq!(servers.while_typing.load(Ordering::Relaxed), received.len());
     let denied = SandboxBuilder::default().guest("typist").build().await;
     let attempts = values(&denied, "type", "a").await;

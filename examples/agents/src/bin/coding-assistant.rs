@@ -9,8 +9,8 @@ use clap::Parser;
 use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
 use pinion_agent::{Agent, Context, LoopConfig};
 use pinion_examples::{AskUser, ModelArgs, PLUGINS, Result, describe, exit, lines, load_tools, print, run_shown};
-use pinion_plugin_runtime::{Access, Grants, ProcessGrant};
-use pinion_providers::Reply;
+use pinion_plugin_runtime::{FileAccess, Grants, ProcessGrant};
+use pinion_providers::ScriptedReply;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -89,7 +89,7 @@ fn grants(directory: &Path, scratch: &Path) -> [(&'static str, Grants); 2] {
     let environment = ["PATH", "HOME", "LANG", "TMPDIR"].into_iter().filter_map(variable).collect();
     let process = ProcessGrant { environment, spill_directory: scratch.join("output") };
     [
-        ("fs", Grants { files: BTreeMap::from([(directory.to_owned(), Access::Write)]), ..Grants::default() }),
+        ("fs", Grants { files: BTreeMap::from([(directory.to_owned(), FileAccess::Write)]), ..Grants::default() }),
         ("shell", Grants { process: Some(process), ..Grants::default() }),
     ]
 }
@@ -104,14 +104,15 @@ fn project_in(scratch: &Path) -> Result<PathBuf> {
 }
 
 /// The scripted replies; the tools carry them out.
-fn script() -> [Reply; 5] {
+fn script() -> [ScriptedReply; 5] {
     let check = json!({ "command": "sh ./check.sh" });
     let edits = json!([{ "old_text": "Hello, $1", "new_text": "Hello, $1!" }]);
     [
-        Reply::text("I read the program, and run its check.").and_call("read", json!({ "path": "greet.sh" })),
-        Reply::call("bash", check.clone()),
-        Reply::text("The exclamation mark is missing.").and_call("edit", json!({ "path": "greet.sh", "edits": edits })),
-        Reply::call("bash", check),
-        Reply::text("That was the script: it read, ran, edited, and ran again, as far as you let it."),
+        ScriptedReply::text("I read the program, and run its check.").and_call("read", json!({ "path": "greet.sh" })),
+        ScriptedReply::call("bash", check.clone()),
+        ScriptedReply::text("The exclamation mark is missing.")
+            .and_call("edit", json!({ "path": "greet.sh", "edits": edits })),
+        ScriptedReply::call("bash", check),
+        ScriptedReply::text("That was the script: it read, ran, edited, and ran again, as far as you let it."),
     ]
 }

@@ -12,8 +12,8 @@ use pinion_agent::selection::Selection;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use pinion_agent::{Agent, Authority, Context, LoopConfig, Message, NoTools, ToolDefinition, ToolExecutor};
 use pinion_examples::{ModelArgs, PLUGINS, Result, describe, each_event, exit, line, load_tools, print};
-use pinion_plugin_runtime::{Access, Grants};
-use pinion_providers::Reply;
+use pinion_plugin_runtime::{FileAccess, Grants};
+use pinion_providers::ScriptedReply;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ async fn main() -> ExitCode {
 
 async fn work(args: Args) -> Result<()> {
     let notes = args.notes.canonicalize()?;
-    let files = BTreeMap::from([(notes.clone(), Access::Read)]);
+    let files = BTreeMap::from([(notes.clone(), FileAccess::Read)]);
     let plugins = load_tools(&args.plugins, &notes, [("fs", Grants { files, ..Grants::default() })]).await?;
     let tools: Arc<dyn ToolExecutor> = Arc::new(Selection::new(plugins, Authority::READ_ONLY));
     let team = Team { model: args.model, tools, question: args.question };
@@ -90,9 +90,10 @@ struct Team {
 impl Team {
     async fn research(&self) -> Result<String> {
         let script = [
-            Reply::text("I look at what there is.").and_call("list", json!({})),
-            Reply::call("read", json!({ "path": "sun.md" })).and_call("read", json!({ "path": "landmarks.md" })),
-            Reply::text(
+            ScriptedReply::text("I look at what there is.").and_call("list", json!({})),
+            ScriptedReply::call("read", json!({ "path": "sun.md" }))
+                .and_call("read", json!({ "path": "landmarks.md" })),
+            ScriptedReply::text(
                 "Far away, bees steer by the sun and their inner clock; near home, by landmarks that they learned.",
             ),
         ];
@@ -108,7 +109,7 @@ impl Team {
             }
         };
         let system = format!("You write {how}: one paragraph, and no fact that you were not given.");
-        let agent = self.agent(&system, Arc::new(NoTools), [Reply::text(line)])?;
+        let agent = self.agent(&system, Arc::new(NoTools), [ScriptedReply::text(line)])?;
         ask(name, &agent, format!("{}\n\nThe facts:\n{facts}", self.question)).await
     }
 
@@ -124,7 +125,7 @@ impl Team {
             "additionalProperties": false,
         });
         let answer = json!({ "title": "The way home", "writer": "vivid", "reason": "One remembers it." });
-        let script = [Reply::call(pinion_agent::tool::ANSWER_TOOL, answer)];
+        let script = [ScriptedReply::call(pinion_agent::tool::ANSWER_TOOL, answer)];
         let agent = self.agent("You are an editor.", Arc::new(NoTools), script)?;
         let drafts = format!("Which is better?\n\nplain:\n{plain}\n\nvivid:\n{vivid}");
         let answer = pinion_orchestration::answer_as::<Choice>(&agent, vec![Message::user(drafts)], schema, 2).await?;
@@ -135,17 +136,22 @@ impl Team {
     async fn check(&self, text: &str) -> Result<String> {
         // The lead and its sub-agent use the same model, so one script serves both.
         let script = [
-            Reply::text("I have it checked.").and_call(FACT_CHECK, json!({ "claim": text })),
-            Reply::call("search", json!({ "pattern": "clock" })),
-            Reply::text("The notes say so: `sun.md` has the clock and the compass."),
-            Reply::text("it agrees with the notes."),
+            ScriptedReply::text("I have it checked.").and_call(FACT_CHECK, json!({ "claim": text })),
+            ScriptedReply::call("search", json!({ "pattern": "clock" })),
+            ScriptedReply::text("The notes say so: `sun.md` has the clock and the compass."),
+            ScriptedReply::text("it agrees with the notes."),
         ];
         let tools = Arc::new(FactCheck { tools: self.tools.clone() });
         let agent = self.agent("You decide whether a text may be printed. Have it checked first.", tools, script)?;
         ask("lead", &agent, format!("May this be printed? Answer in one sentence.\n\n{text}")).await
     }
 
-    fn agent<const N: usize>(&self, system: &str, tools: Arc<dyn ToolExecutor>, script: [Reply; N]) -> Result<Agent> {
+    fn agent<const N: usize>(
+        &self,
+        system: &str,
+        tools: Arc<dyn ToolExecutor>,
+        script: [ScriptedReply; N],
+    ) -> Result<Agent> {
         let model = self.model.or_script(script)?;
         let mut config = LoopConfig::new(model.provider, model.model, tools);
         config.ports.spawner = Some(pinion_orchestration::sub_agents(SubAgentPolicy::default()));

@@ -7,7 +7,7 @@ use pinion_agent::delegation::FoundModel;
 use pinion_agent::provider::Request;
 use pinion_agent::{Agent, Content, Context, LoopConfig, Message, NoTools};
 use pinion_examples::{ModelArgs, Offline, Result, exit, find_model, lines, print, run_shown};
-use pinion_providers::Reply;
+use pinion_providers::ScriptedReply;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -73,13 +73,13 @@ fn change_model(agent: &Agent, name: &str) -> String {
 }
 
 /// A substitute for a model: repeats its input, a few letters at a time. On `wait` it blocks.
-fn echo(request: &Request) -> Reply {
+fn echo(request: &Request) -> ScriptedReply {
     let said: Vec<&str> = request.messages.iter().filter_map(|message| said_by_user(message)).collect();
     match said.last() {
-        Some(&"wait") => Reply { hang: true, ..Reply::text("I wait until you press Ctrl-C.") },
+        Some(&"wait") => ScriptedReply { hang: true, ..ScriptedReply::text("I wait until you press Ctrl-C.") },
         last => {
             let text = format!("You said `{}`, message {}.", last.unwrap_or(&""), said.len());
-            Reply { chunk: 5, ..Reply::text(text) }
+            ScriptedReply { chunk: 5, ..ScriptedReply::text(text) }
         }
     }
 }

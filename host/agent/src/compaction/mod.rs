@@ -22,8 +22,8 @@ pub use pinion_protocol::compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summ
 use crate::config::LoopConfig;
 use crate::context::Context;
 use jiff::Timestamp;
-use pinion_interaction::channel::Events;
-use pinion_protocol::compaction::Record;
+use pinion_interaction::channel::EventWatchers;
+use pinion_protocol::compaction::CompactionRecord;
 use pinion_protocol::compaction::shrink::{self, Retained, TokenBudget};
 use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
@@ -87,7 +87,7 @@ pub enum CompactionError {
 pub(crate) struct Compactor<'a> {
     pub(crate) context: &'a mut Context,
     pub(crate) config: &'a LoopConfig,
-    pub(crate) events: &'a Events,
+    pub(crate) events: &'a EventWatchers,
     pub(crate) token: &'a CancellationToken,
 }
 
@@ -99,7 +99,7 @@ pub async fn compact(
     context: &mut Context,
     instructions: Option<&str>,
     config: &LoopConfig,
-    events: &Events,
+    events: &EventWatchers,
     token: &CancellationToken,
 ) -> Result<Compaction, CompactionError> {
     let messages = &context.messages;
@@ -169,12 +169,12 @@ impl Compactor<'_> {
     }
 
     /// Returns the replacement by the application's strategy, if it has one that fits.
-    async fn replaced(&self, reason: CompactionReason, budget: &TokenBudget<'_>) -> Option<(Record, Spend)> {
+    async fn replaced(&self, reason: CompactionReason, budget: &TokenBudget<'_>) -> Option<(CompactionRecord, Spend)> {
         let strategy = self.config.ports.compaction.as_ref()?;
         let messages = &self.context.messages;
         let history = LongHistory::new(messages, budget.tokens(), reason, self.token);
         let Replacement { first, summary, recent, spend } = strategy.replace(history).await?;
-        let record = shrink::fit(messages, summary, Retained::of(messages, first, recent), budget);
+        let record = shrink::fit(messages, summary, Retained::from_messages(messages, first, recent), budget);
         budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some((record, spend))
     }
 
@@ -191,7 +191,7 @@ impl Compactor<'_> {
     /// Keeps the compaction in the session, then in the context, then reports it, with the reason the model wrote no summary.
     async fn settle(
         self,
-        record: Record,
+        record: CompactionRecord,
         reason: CompactionReason,
         failure: Option<String>,
         spend: Spend,

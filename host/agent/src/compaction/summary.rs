@@ -5,8 +5,8 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::plugin_hooks::HookCaller;
 use crate::history::track;
-use crate::turn::Turn;
-use pinion_interaction::channel::Events;
+use crate::turn::ModelTurn;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::compaction::shrink::{self, TokenBudget};
 use pinion_protocol::hook::ReplacedPart;
 use pinion_protocol::message::{Message, StopReason};
@@ -79,8 +79,8 @@ impl Compactor<'_> {
     async fn ask(&self, most: Option<u64>, instruction: &Arc<Message>, config: &LoopConfig) -> Summary {
         let context = &self.asked(most, instruction, config);
         // No watchers: the finished summary is reported as one event.
-        let (events, token) = (&Events::default(), self.token);
-        let mut turn = Turn { context, config, events, token, spend: Spend::default() };
+        let (events, token) = (&EventWatchers::default(), self.token);
+        let mut turn = ModelTurn { context, config, events, token, spend: Spend::default() };
         let (reply, _) = turn.reply(ToolChoice::None).await;
         let text = match reply.stop_reason {
             StopReason::Aborted => Err(CompactionError::Aborted),

@@ -2,12 +2,14 @@
 
 use super::{Compaction, CompactionError, Compactor};
 use crate::testing::{Reply, ScriptedModel, assert_paired, says};
-use crate::{CompactionPolicy, CompactionStrategy, Context, Events, LongHistory, LoopConfig, NoTools, Replacement};
+use crate::{
+    CompactionPolicy, CompactionStrategy, Context, EventWatchers, LongHistory, LoopConfig, NoTools, Replacement,
+};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use pinion_protocol::compaction::shrink::{MIN_TOKENS, listing};
-use pinion_protocol::compaction::{Record, SUMMARY_FRAME};
+use pinion_protocol::compaction::{CompactionRecord, SUMMARY_FRAME};
 use pinion_protocol::content::{Content, Image, Thinking, ToolCall};
 use pinion_protocol::event::CompactionReason;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage, UserMessage};
@@ -127,7 +129,7 @@ impl Making {
         let mut context = Context { messages: self.messages, ..Context::new("system", "s") };
         let mut tracker = ContextTracker::new(self.counter.clone());
         tracker.restart(self.counter.count("system"), &context.messages);
-        let (events, token) = (Events::default(), CancellationToken::new());
+        let (events, token) = (EventWatchers::default(), CancellationToken::new());
         let compactor = Compactor { context: &mut context, config: &config, events: &events, token: &token };
         // Nothing in it waits: the model answers at once.
         let result = compactor.make_room(reason, &tracker).now_or_never().unwrap();
@@ -317,7 +319,7 @@ fn old_results_are_cut_to_lines_before_they_are_cut_to_bytes() {
 
 #[test]
 fn record_without_a_number_of_lines_cuts_only_bytes() {
-    let record: Record =
+    let record: CompactionRecord =
         serde_json::from_value(json!({"summary": "", "kept": 3, "cut": {"bytes": 900, "spared": 0}})).unwrap();
     let text_of_result = "x\n".repeat(400);
     let messages =
@@ -384,7 +386,7 @@ fn request_for_a_summary_fits_the_window_after_a_batch_of_long_results() {
 
 #[test]
 fn summary_of_a_summary_has_one_frame() {
-    let record = Record { summary: "so far".into(), ..Record::default() };
+    let record = CompactionRecord { summary: "so far".into(), ..CompactionRecord::default() };
     let seen = record.apply(&[], Timestamp::UNIX_EPOCH);
     assert_eq!(listing(&seen), "The user: so far\n");
 }
@@ -423,8 +425,8 @@ fn strategy_that_keeps_too_much_gives_way_to_the_built_in_one() {
 fn earlier_summary_is_not_kept_as_the_first_message() {
     use pinion_protocol::compaction::shrink::Retained;
     let before: Vec<Arc<Message>> = ["go", "on", "and on"].map(|text| Arc::new(Message::user(text))).into();
-    let record = Record { summary: "what was said".into(), kept: 1, ..Record::default() };
+    let record = CompactionRecord { summary: "what was said".into(), kept: 1, ..CompactionRecord::default() };
     let summarized = record.apply(&before, Timestamp::UNIX_EPOCH);
-    assert_eq!(Retained::of(&before, 1, 1).first, 1);
-    assert_eq!(Retained::of(&summarized, 1, 1).first, 0);
+    assert_eq!(Retained::from_messages(&before, 1, 1).first, 1);
+    assert_eq!(Retained::from_messages(&summarized, 1, 1).first, 0);
 }

@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Decision of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HookVerdict {
     /// Continue.
     Pass,
     /// Deny, with a reason.
@@ -59,9 +59,9 @@ pub enum Flow {
 pub trait Hooks: Send + Sync {
     /// Called before a run starts. A denied run ends with [`crate::RunEnd::Rejected`] and without
     /// [`crate::EventKind::AgentStart`].
-    fn before_run<'a>(&'a self, context: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, context: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         let _ = (context, token);
-        Box::pin(async { Verdict::Pass })
+        Box::pin(async { HookVerdict::Pass })
     }
 
     /// Called before each turn, counted from 1, and before its new messages become part of `context`. If the turn is
@@ -71,9 +71,9 @@ pub trait Hooks: Send + Sync {
         context: &'a Context,
         turn: u32,
         token: &'a CancellationToken,
-    ) -> BoxFuture<'a, Verdict> {
+    ) -> BoxFuture<'a, HookVerdict> {
         let _ = (context, turn, token);
-        Box::pin(async { Verdict::Pass })
+        Box::pin(async { HookVerdict::Pass })
     }
 
     /// Transforms the messages of a single request, including extension messages. The history does not change; every
@@ -103,9 +103,9 @@ pub trait Hooks: Send + Sync {
 
     /// Called before a tool runs, after the arguments were validated and the call was approved. A denied call does not
     /// run; the model gets the reason. Called again if the tool was replaced before it ran.
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, token: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         let _ = (call, token);
-        Box::pin(async { Verdict::Pass })
+        Box::pin(async { HookVerdict::Pass })
     }
 
     /// Called when the user allowed a call about which [`Hooks::before_tool`] of any hook asked, before it runs.
@@ -191,15 +191,15 @@ impl<'a> HookChain<'a> {
         Self { hooks, token }
     }
 
-    pub(crate) async fn before_run(self, context: &Context) -> Verdict {
+    pub(crate) async fn before_run(self, context: &Context) -> HookVerdict {
         self.first_denial(|hook| hook.before_run(context, self.token)).await
     }
 
-    pub(crate) async fn before_turn(self, context: &Context, turn: u32) -> Verdict {
+    pub(crate) async fn before_turn(self, context: &Context, turn: u32) -> HookVerdict {
         self.first_denial(|hook| hook.before_turn(context, turn, self.token)).await
     }
 
-    pub(crate) async fn before_tool(self, call: &ToolCall) -> Verdict {
+    pub(crate) async fn before_tool(self, call: &ToolCall) -> HookVerdict {
         self.first_denial(|hook| hook.before_tool(call, self.token)).await
     }
 
@@ -311,18 +311,18 @@ impl<'a> HookChain<'a> {
         }
     }
 
-    async fn first_denial<'h>(self, ask: impl Fn(&'h dyn Hooks) -> BoxFuture<'h, Verdict>) -> Verdict
+    async fn first_denial<'h>(self, ask: impl Fn(&'h dyn Hooks) -> BoxFuture<'h, HookVerdict>) -> HookVerdict
     where
         'a: 'h,
     {
-        let mut question = Verdict::Pass;
+        let mut question = HookVerdict::Pass;
         for hook in self.hooks {
             match self.with_grace(ask(&**hook)).await {
-                Some(Verdict::Pass) => {}
-                Some(Verdict::Ask(reason)) if question == Verdict::Pass => question = Verdict::Ask(reason),
-                Some(Verdict::Ask(_)) => {}
-                Some(denial @ Verdict::Deny(_)) => return denial,
-                None => return Verdict::Deny("the run was aborted".to_owned()),
+                Some(HookVerdict::Pass) => {}
+                Some(HookVerdict::Ask(reason)) if question == HookVerdict::Pass => question = HookVerdict::Ask(reason),
+                Some(HookVerdict::Ask(_)) => {}
+                Some(denial @ HookVerdict::Deny(_)) => return denial,
+                None => return HookVerdict::Deny("the run was aborted".to_owned()),
             }
         }
         question

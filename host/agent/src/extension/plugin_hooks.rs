@@ -9,7 +9,7 @@
 
 use crate::config::LoopConfig;
 use futures_util::future::BoxFuture;
-use pinion_interaction::channel::Events;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::event::EventKind;
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy)]
 pub(crate) struct HookCaller<'a> {
     pub(crate) config: &'a LoopConfig,
-    pub(crate) events: &'a Events,
+    pub(crate) events: &'a EventWatchers,
     pub(crate) session_id: &'a str,
     pub(crate) run_id: &'a Arc<str>,
     /// Cancelled when the answers are no longer wanted, which ends the hooks.

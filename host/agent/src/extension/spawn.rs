@@ -6,7 +6,7 @@
 use crate::config::LoopConfig;
 use crate::context::Context;
 use futures_util::future::BoxFuture;
-use pinion_interaction::channel::Events;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::limits::Budget;
@@ -25,7 +25,7 @@ pub struct Parent<'a> {
     /// The budget that its children share with it.
     pub budget: &'a Arc<Budget>,
     /// The watchers that also see the events of its children.
-    pub events: &'a Events,
+    pub events: &'a EventWatchers,
     /// Cancelled when the run is aborted.
     pub token: &'a CancellationToken,
 }
@@ -33,7 +33,7 @@ pub struct Parent<'a> {
 /// Lets the tools of runs start other runs.
 pub trait Spawner: Send + Sync {
     /// Opens the children of a starting run; `None` when its tools must not start runs.
-    fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn Children>>;
+    fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn RunChildren>>;
 }
 
 /// Lets the tools of runs ask models.
@@ -48,7 +48,7 @@ pub trait Completer: Send + Sync {
 }
 
 /// The children of one run.
-pub trait Children: Send + Sync {
+pub trait RunChildren: Send + Sync {
     /// Returns the handle that a call uses to start sub-agents. Cancelling `token` cancels them.
     fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents;
 

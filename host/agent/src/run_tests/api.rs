@@ -395,7 +395,7 @@ fn types_of_the_agent_are_send_and_sync() {
     is_shared::<Event>();
     is_shared::<EventReceiver>();
     is_shared::<EventSender>();
-    is_shared::<Events>();
+    is_shared::<EventWatchers>();
     is_shared::<FunctionTools>();
     is_shared::<Lease<'static>>();
     is_shared::<LoopConfig>();
@@ -406,7 +406,7 @@ fn types_of_the_agent_are_send_and_sync() {
     is_shared::<Request>();
     is_shared::<Schemas>();
     is_shared::<Selection>();
-    is_shared::<Snapshot>();
+    is_shared::<AgentSnapshot>();
     is_shared::<SubAgents>();
     is_shared::<ToolError>();
     is_shared::<ToolInvocation>();

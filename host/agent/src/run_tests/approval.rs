@@ -40,7 +40,7 @@ fn version(generation: u32, digest: &str, change: impl FnOnce(&mut ToolDefinitio
 }
 
 impl Versions {
-    fn of(tool: Arc<ToolDefinition>) -> Arc<Self> {
+    fn from_tool(tool: Arc<ToolDefinition>) -> Arc<Self> {
         Arc::new(Self { current: Mutex::new(Some(tool)), ..Self::default() })
     }
 
@@ -91,14 +91,14 @@ impl Approver for Swapping {
     }
 }
 
-struct Ended {
+struct ApprovalRun {
     asked: Vec<u32>,
     ran: Vec<u32>,
     sent: Vec<String>,
 }
 
 /// Calls `act` once. The tool is replaced each time the user is asked.
-async fn run(tools: Arc<Versions>, swaps: Vec<Option<Arc<ToolDefinition>>>, answer: Decision) -> Ended {
+async fn run(tools: Arc<Versions>, swaps: Vec<Option<Arc<ToolDefinition>>>, answer: Decision) -> ApprovalRun {
     run_calls(tools, swaps, answer, 1).await
 }
 
@@ -107,7 +107,7 @@ async fn run_calls(
     swaps: Vec<Option<Arc<ToolDefinition>>>,
     answer: Decision,
     count: usize,
-) -> Ended {
+) -> ApprovalRun {
     run_with(tools, swaps, answer, &vec![("act", json!({ "n": null })); count]).await
 }
 
@@ -116,7 +116,7 @@ async fn run_with(
     mut swaps: Vec<Option<Arc<ToolDefinition>>>,
     answer: Decision,
     made: &[(&str, serde_json::Value)],
-) -> Ended {
+) -> ApprovalRun {
     swaps.reverse();
     let approver =
         Arc::new(Swapping { tools: tools.clone(), swaps: Mutex::new(swaps), answer, asked: Mutex::default() });
@@ -130,13 +130,13 @@ async fn run_with(
     assert_paired(&outcome.messages);
     let sent = harness.last_request().split_off(2);
     let (asked, ran) = (approver.asked.lock().unwrap().clone(), tools.ran.lock().unwrap().clone());
-    Ended { asked, ran, sent }
+    ApprovalRun { asked, ran, sent }
 }
 
 #[tokio::test]
 async fn a_tool_that_is_replaced_while_the_user_is_asked_is_asked_about_again() {
     let swaps = vec![Some(version(2, "b", |_| {}))];
-    let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::Allow).await;
+    let ended = run(Versions::from_tool(version(1, "a", |_| {})), swaps, Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2], vec![2]));
     assert_eq!(ended.sent, ["result call-0: done"]);
 }
@@ -144,7 +144,7 @@ async fn a_tool_that_is_replaced_while_the_user_is_asked_is_asked_about_again() 
 #[tokio::test]
 async fn the_same_code_under_another_number_is_not_asked_about_again() {
     let swaps = vec![Some(version(2, "a", |_| {}))];
-    let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::Allow).await;
+    let ended = run(Versions::from_tool(version(1, "a", |_| {})), swaps, Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1], vec![2]));
 }
 
@@ -154,11 +154,11 @@ async fn always_is_remembered_for_one_plugin_digest_and_authority() {
     let other = |tool: &mut ToolDefinition| tool.source.plugin = "q".into();
     let versions = [version(2, "b", |_| {}), version(3, "b", more), version(4, "b", other), version(5, "b", other)];
     let swaps = versions.into_iter().map(Some).collect();
-    let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::AllowForSession).await;
+    let ended = run(Versions::from_tool(version(1, "a", |_| {})), swaps, Decision::AllowForSession).await;
     // After three changes the call is given up; it is never made without a decision on its current form.
     assert_eq!((ended.asked, ended.ran), (vec![1, 2, 3, 4], vec![]));
     let swaps = vec![Some(version(2, "b", |_| {})), Some(version(3, "a", |_| {}))];
-    let ended = run_calls(Versions::of(version(1, "a", |_| {})), swaps, Decision::AllowForSession, 2).await;
+    let ended = run_calls(Versions::from_tool(version(1, "a", |_| {})), swaps, Decision::AllowForSession, 2).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2], vec![3, 3]), "what was allowed comes back");
 }
 
@@ -168,7 +168,7 @@ async fn always_covers_only_calls_that_reach_the_same() {
     let reaching = |server: &str, n: u32| ("act", json!({ "server": server, "n": n }));
     let made =
         [reaching("one", 1), reaching("one", 2), reaching("two", 1), reaching("two", 2), ("act", json!({ "n": 1 }))];
-    let ended = run_with(Versions::of(tool), Vec::new(), Decision::AllowForSession, &made).await;
+    let ended = run_with(Versions::from_tool(tool), Vec::new(), Decision::AllowForSession, &made).await;
     assert_eq!((ended.asked.len(), ended.ran.len()), (3, 5));
 }
 
@@ -189,7 +189,7 @@ impl CallRules for Reaching {
 async fn always_covers_only_calls_that_reach_the_same_by_the_rules() {
     let fetching = |url: &str| ("act", json!({ "url": url }));
     let made = [fetching("one/a"), fetching("one/b"), fetching("two/a"), fetching("one/c"), fetching("two/b")];
-    let tools = Versions::of(version(1, "a", |_| {}));
+    let tools = Versions::from_tool(version(1, "a", |_| {}));
     let ended = run_with(tools, Vec::new(), Decision::AllowForSession, &made).await;
     assert_eq!((ended.asked.len(), ended.ran.len()), (2, 5));
 }
@@ -223,7 +223,7 @@ async fn arguments_are_checked_against_the_schema_of_the_tool_that_runs() {
             json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
     };
     let swaps = vec![Some(version(2, "b", strict))];
-    let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::Allow).await;
+    let ended = run(Versions::from_tool(version(1, "a", |_| {})), swaps, Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1], vec![]));
     assert!(ended.sent[0].starts_with("failed call-0: Invalid arguments"), "{:?}", ended.sent);
 }
@@ -235,20 +235,20 @@ async fn arguments_that_change_with_the_schema_are_asked_about_again() {
         tool.input_schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
     };
     let swaps = vec![Some(version(2, "a", optional))];
-    let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::Allow).await;
+    let ended = run(Versions::from_tool(version(1, "a", |_| {})), swaps, Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2], vec![2]));
 }
 
 #[tokio::test]
 async fn a_tool_that_goes_away_while_the_user_is_asked_is_unknown() {
-    let ended = run(Versions::of(version(1, "a", |_| {})), vec![None], Decision::Allow).await;
+    let ended = run(Versions::from_tool(version(1, "a", |_| {})), vec![None], Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1], vec![]));
     assert_eq!(ended.sent, ["failed call-0: There is no tool `act`."]);
 }
 
 #[tokio::test]
 async fn a_selection_refuses_a_definition_that_exceeds_it() {
-    let tools = Versions::of(version(1, "a", |_| {}));
+    let tools = Versions::from_tool(version(1, "a", |_| {}));
     let selection = Selection::new(tools.clone(), Authority::READ_ONLY);
     assert!(selection.definitions().is_empty());
     let call = ToolInvocation {
@@ -262,12 +262,12 @@ async fn a_selection_refuses_a_definition_that_exceeds_it() {
         services: None,
         token: CancellationToken::new(),
     };
-    struct Silent;
-    impl ToolProgress for Silent {
+    struct SilentProgress;
+    impl ToolProgress for SilentProgress {
         fn report(&self, _: String) {}
         fn update(&self, _: Vec<Content>) {}
     }
-    assert!(selection.call(call, &Silent).await.result.is_err());
+    assert!(selection.call(call, &SilentProgress).await.result.is_err());
     assert!(tools.ran.lock().unwrap().is_empty());
 }
 
@@ -392,7 +392,7 @@ impl PluginHooks for Rewriting {
 
 #[tokio::test]
 async fn other_arguments_for_the_same_code_are_asked_about_again() {
-    let tools = Versions::of(version(1, "a", |_| {}));
+    let tools = Versions::from_tool(version(1, "a", |_| {}));
     let swaps = Mutex::new(vec![Some(version(2, "a", |_| {}))]);
     let approver = Arc::new(Swapping { tools: tools.clone(), swaps, answer: Decision::Allow, asked: Mutex::default() });
     let harness = Setup::new(vec![calls(&[("act", json!({}))]), says("done")]).build();

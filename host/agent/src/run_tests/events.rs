@@ -193,7 +193,7 @@ async fn function_that_runs_numbers_its_runs_as_an_agent_does() {
     for (prompt, id) in [("go", "s.scripted.m.1"), ("on", "s.scripted.m.2")] {
         let token = CancellationToken::new();
         let config = harness.config();
-        let outcome = run(&mut context, vec![Message::user(prompt)], &config, &Events::default(), &token).await;
+        let outcome = run(&mut context, vec![Message::user(prompt)], &config, &EventWatchers::default(), &token).await;
         assert!(done(&outcome));
         assert_eq!((&*context.run_id, context.messages.len()), (id, 2 * context.runs.total() as usize));
     }

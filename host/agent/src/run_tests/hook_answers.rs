@@ -99,9 +99,9 @@ async fn requests_hold_what_hooks_make_of_the_history_and_it_stays() {
 
 /// Gives out a new key each time.
 #[derive(Default)]
-struct Keys(AtomicUsize);
+struct FreshKeys(AtomicUsize);
 
-impl Hooks for Keys {
+impl Hooks for FreshKeys {
     fn api_key<'a>(&'a self, _: &'a CancellationToken) -> BoxFuture<'a, Option<secrecy::SecretString>> {
         Box::pin(async { Some(format!("key-{}", self.0.fetch_add(1, Ordering::Relaxed)).into()) })
     }
@@ -110,7 +110,7 @@ impl Hooks for Keys {
 #[tokio::test(start_paused = true)]
 async fn each_retry_asks_for_a_key_of_its_own() {
     let busy = || Reply::Fails(vec![], ProviderError::Overloaded { message: "busy".into(), retry_after: None });
-    let harness = with_hooks(Setup::new(vec![busy(), busy(), says("hello")]), vec![Arc::new(Keys::default())]);
+    let harness = with_hooks(Setup::new(vec![busy(), busy(), says("hello")]), vec![Arc::new(FreshKeys::default())]);
     harness.prompt("go").await;
     let requests = harness.model.requests.lock().unwrap();
     let keys: Vec<&str> =
@@ -269,13 +269,13 @@ async fn panic_of_an_approver_denies_the_call_and_the_next_one_is_asked_about() 
 struct Denies(Mutex<Vec<&'static str>>);
 
 impl Hooks for Denies {
-    fn before_run<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        Box::pin(async { Verdict::Deny("not today".into()) })
+    fn before_run<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
+        Box::pin(async { HookVerdict::Deny("not today".into()) })
     }
 
-    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         self.0.lock().unwrap().push("before_turn");
-        Box::pin(async { Verdict::Pass })
+        Box::pin(async { HookVerdict::Pass })
     }
 
     fn after_run<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
@@ -308,10 +308,10 @@ async fn run_that_a_hook_denies_ends_without_a_start_or_messages() {
 struct DeniesLate;
 
 impl Hooks for DeniesLate {
-    fn before_run<'a>(&'a self, _: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, _: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(async {
             token.cancelled().await;
-            Verdict::Deny("too late".into())
+            HookVerdict::Deny("too late".into())
         })
     }
 }
@@ -371,9 +371,9 @@ async fn turn_that_the_store_fails_ends_with_its_event_and_hooks() {
 struct Asks(Mutex<Vec<String>>);
 
 impl Hooks for Asks {
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         let asks = call.name == "write";
-        Box::pin(async move { if asks { Verdict::Ask("no way back".into()) } else { Verdict::Pass } })
+        Box::pin(async move { if asks { HookVerdict::Ask("no way back".into()) } else { HookVerdict::Pass } })
     }
 
     fn after_question<'a>(

@@ -85,7 +85,7 @@ async fn the_key_of_the_moment_goes_with_the_request() {
 struct Stuck;
 
 impl Hooks for Stuck {
-    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(std::future::pending())
     }
 }

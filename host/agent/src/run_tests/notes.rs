@@ -25,15 +25,15 @@ impl Notes {
 }
 
 impl Hooks for Notes {
-    fn before_run<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         self.note("before_run");
-        Box::pin(async { Verdict::Pass })
+        Box::pin(async { HookVerdict::Pass })
     }
 
-    fn before_turn<'a>(&'a self, _: &'a Context, turn: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_turn<'a>(&'a self, _: &'a Context, turn: u32, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(async move {
             self.note("before_turn");
-            if self.deny_turn == Some(turn) { Verdict::Deny("not this turn".into()) } else { Verdict::Pass }
+            if self.deny_turn == Some(turn) { HookVerdict::Deny("not this turn".into()) } else { HookVerdict::Pass }
         })
     }
 
@@ -59,10 +59,14 @@ impl Hooks for Notes {
         Box::pin(async { Some("of-the-moment".into()) })
     }
 
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(async {
             self.note("before_tool");
-            if self.deny_tool == Some(&call.name) { Verdict::Deny("not this tool".into()) } else { Verdict::Pass }
+            if self.deny_tool == Some(&call.name) {
+                HookVerdict::Deny("not this tool".into())
+            } else {
+                HookVerdict::Pass
+            }
         })
     }
 

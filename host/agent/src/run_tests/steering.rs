@@ -166,9 +166,9 @@ async fn follow_ups_do_not_come_after_an_error() {
 }
 
 /// Never answers.
-struct Silent;
+struct SilentProvider;
 
-impl Approver for Silent {
+impl Approver for SilentProvider {
     fn decide<'a>(
         &'a self,
         _: Question<'a>,
@@ -185,7 +185,7 @@ async fn steering_ends_an_open_question_and_other_calls_do_not_wait_for_it() {
         .tool_with("write", Act::Answer("written"), |tool| tool.authority.writes = true)
         .tool("look", Act::Answer("seen"))
         .build();
-    let silent = Approval::new(ApprovalMode::Smart, std::sync::Arc::new(Silent));
+    let silent = Approval::new(ApprovalMode::Smart, std::sync::Arc::new(SilentProvider));
     harness.agent.configure(|config| config.ports.approval = silent.clone());
     let steer = async {
         harness.tools.reached("-call-1").await;

@@ -17,12 +17,12 @@ mod decide;
 use crate::config::{LoopConfig, Strategy};
 use crate::extension::hooks::HookChain;
 use crate::extension::plugin_hooks::HookCaller;
-use crate::extension::spawn::Children;
-use crate::tools::result::{Finished, Interrupt, Stored, crashed};
+use crate::extension::spawn::RunChildren;
+use crate::tools::result::{Interrupt, StoredResult, UnboundedResult, crashed};
 use crate::tools::services::{NestedCalls, RunAccess};
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use pinion_interaction::channel::Events;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::{Content, ToolCall, text_of};
 use pinion_protocol::definition::{Execution, ToolDefinition};
@@ -45,11 +45,11 @@ const MAX_CHANGES: usize = 3;
 /// Everything the calls of one message need.
 pub(crate) struct Dispatch<'a> {
     pub(crate) config: &'a LoopConfig,
-    pub(crate) events: &'a Events,
+    pub(crate) events: &'a EventWatchers,
     pub(crate) session_id: &'a Arc<str>,
     pub(crate) run_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
-    pub(crate) children: Option<&'a Arc<dyn Children>>,
+    pub(crate) children: Option<&'a Arc<dyn RunChildren>>,
     pub(crate) access: Option<&'a Arc<RunAccess>>,
     /// The depth of further calls that calls may make.
     pub(crate) depth_left: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Dispatch<'a> {
 }
 
 /// A call as the model wrote it, and whether it can run.
-struct Prepared<'a> {
+struct PreparedCall<'a> {
     wrote: &'a ToolCall,
     ready: Result<Ready<'a>, ToolError>,
 }
@@ -81,7 +81,7 @@ struct Uses {
     services: Option<Services>,
 }
 
-impl Prepared<'_> {
+impl PreparedCall<'_> {
     fn key(&self) -> CallKey {
         CallKey::new(self.wrote, self.ready.as_ref().ok().map(|ready| &*ready.tool))
     }
@@ -89,11 +89,11 @@ impl Prepared<'_> {
 
 impl Dispatch<'_> {
     /// Runs the calls and returns their results in order: one for each, unless the session could not be written.
-    pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<Stored> {
+    pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<StoredResult> {
         let definitions = self.config.ports.tools.definitions();
         let mut prepared = Vec::with_capacity(calls.len());
         for call in calls {
-            prepared.push(Prepared { wrote: call, ready: self.check(call, &definitions).await });
+            prepared.push(PreparedCall { wrote: call, ready: self.check(call, &definitions).await });
         }
         let mut results = Vec::with_capacity(calls.len());
         for group in self.groups(prepared) {
@@ -118,16 +118,16 @@ impl Dispatch<'_> {
     }
 
     /// Writes a result to the session, unless an earlier write failed.
-    fn store(&self, result: ToolResultMessage) -> Stored {
+    fn store(&self, result: ToolResultMessage) -> StoredResult {
         let message = Arc::new(self.config.ports.secrets.clean_message(Message::ToolResult(result)));
         if self.is_nested {
-            return Stored { message, is_kept: false };
+            return StoredResult { message, is_kept: false };
         }
         let mut failure = self.failure();
         if failure.is_none() {
             *failure = self.config.ports.store.append(&message).err();
         }
-        Stored { message, is_kept: failure.is_none() }
+        StoredResult { message, is_kept: failure.is_none() }
     }
 
     fn interrupt(&self) -> Option<Interrupt> {
@@ -138,12 +138,12 @@ impl Dispatch<'_> {
     }
 
     /// Refuses a call that gave the same result too many times.
-    fn refuse_repetition<'c>(&self, prepared: Prepared<'c>, repetition: &Repetition) -> Prepared<'c> {
+    fn refuse_repetition<'c>(&self, prepared: PreparedCall<'c>, repetition: &Repetition) -> PreparedCall<'c> {
         if prepared.ready.is_err() || !repetition.is_repetition(prepared.key(), self.max_repeats()) {
             return prepared;
         }
         let times = self.config.policy.max_repeats.max(1);
-        Prepared { ready: Err(ToolError::Repeated { tool: prepared.wrote.name.clone(), times }), ..prepared }
+        PreparedCall { ready: Err(ToolError::Repeated { tool: prepared.wrote.name.clone(), times }), ..prepared }
     }
 
     fn max_repeats(&self) -> usize {
@@ -151,13 +151,13 @@ impl Dispatch<'_> {
     }
 
     /// Splits the calls into groups that run concurrently.
-    fn groups<'c>(&self, prepared: Vec<Prepared<'c>>) -> Vec<Vec<Prepared<'c>>> {
+    fn groups<'c>(&self, prepared: Vec<PreparedCall<'c>>) -> Vec<Vec<PreparedCall<'c>>> {
         let most = match self.config.policy.strategy {
             Strategy::Parallel => usize::MAX,
             Strategy::Sequential => 1,
             Strategy::Batched(n) => n.max(1),
         };
-        let mut groups: Vec<Vec<Prepared<'c>>> = Vec::new();
+        let mut groups: Vec<Vec<PreparedCall<'c>>> = Vec::new();
         let mut is_full = true;
         for call in prepared {
             let is_alone = call.ready.as_ref().is_ok_and(|ready| ready.tool.execution == Execution::Sequential);
@@ -171,12 +171,12 @@ impl Dispatch<'_> {
     }
 
     /// Runs the calls concurrently, each as soon as it may run.
-    async fn run_group(&self, group: Vec<Prepared<'_>>, repetition: &mut Repetition) -> Vec<Stored> {
+    async fn run_group(&self, group: Vec<PreparedCall<'_>>, repetition: &mut Repetition) -> Vec<StoredResult> {
         // Cancelled with the run, and by an urgent message of the user.
         let token = self.token.child_token();
-        let keys: Vec<_> = group.iter().map(Prepared::key).collect();
+        let keys: Vec<_> = group.iter().map(PreparedCall::key).collect();
         let group: Vec<_> = group.into_iter().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
-        let is_refused = |prepared: &Prepared<'_>| matches!(prepared.ready, Err(ToolError::Repeated { .. }));
+        let is_refused = |prepared: &PreparedCall<'_>| matches!(prepared.ready, Err(ToolError::Repeated { .. }));
         let calls: Vec<_> = keys.into_iter().zip(group.iter().map(is_refused)).collect();
         let running = join_all(group.into_iter().map(|prepared| self.execute(prepared, &token)));
         let steering = async {
@@ -204,8 +204,8 @@ impl Dispatch<'_> {
     }
 
     /// Asks whether the call may run, and runs it.
-    async fn execute(&self, prepared: Prepared<'_>, token: &CancellationToken) -> Stored {
-        let Prepared { wrote, ready } = prepared;
+    async fn execute(&self, prepared: PreparedCall<'_>, token: &CancellationToken) -> StoredResult {
+        let PreparedCall { wrote, ready } = prepared;
         let decided = caught_async(self.decide(ready, token)).await;
         let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
         match decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked))) {
@@ -224,9 +224,9 @@ impl Dispatch<'_> {
         repetition: &mut Repetition,
     ) -> Result<ToolOutput, ToolError> {
         let ready = self.check(wrote, &self.config.ports.tools.definitions()).await;
-        let prepared = Prepared { wrote, ready };
+        let prepared = PreparedCall { wrote, ready };
         let key = prepared.key();
-        let Prepared { ready, .. } = self.refuse_repetition(prepared, repetition);
+        let PreparedCall { ready, .. } = self.refuse_repetition(prepared, repetition);
         if matches!(ready, Err(ToolError::Repeated { .. })) {
             repetition.record(key, None, self.max_repeats());
         }
@@ -248,7 +248,7 @@ impl Dispatch<'_> {
         wrote: &'c ToolCall,
         mut ready: Ready<'c>,
         token: &CancellationToken,
-    ) -> (Stored, Option<ToolError>) {
+    ) -> (StoredResult, Option<ToolError>) {
         let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
         let started = EventKind::ToolExecutionStart {
             call_id: wrote.id.clone(),
@@ -322,9 +322,9 @@ impl Dispatch<'_> {
         reply: ToolReply,
         child: Option<Arc<str>>,
         interrupt: Option<Interrupt>,
-    ) -> Stored {
-        let failure = CallFailure::of(&reply.result);
-        let Finished { output, is_error } = Finished::of(reply.result, interrupt);
+    ) -> StoredResult {
+        let failure = CallFailure::from_result(&reply.result);
+        let UnboundedResult { output, is_error } = UnboundedResult::from_result(reply.result, interrupt);
         let mut display = output.display.clone();
         let mut result = self.result(call, output, is_error);
         let outcome = || CallOutcome {
@@ -363,7 +363,7 @@ impl Dispatch<'_> {
     }
 
     /// Stores the result of a call that did not run.
-    fn refuse(&self, call: &ToolCall, error: &ToolError, interrupt: Option<Interrupt>) -> Stored {
+    fn refuse(&self, call: &ToolCall, error: &ToolError, interrupt: Option<Interrupt>) -> StoredResult {
         let text = match (error, interrupt) {
             (ToolError::Cancelled { .. }, Some(why)) => why.text().to_owned(),
             (error, _) => error.for_model(),
@@ -384,7 +384,7 @@ impl Dispatch<'_> {
     }
 
     /// Stores the result of a call that never started.
-    fn skip(&self, call: &ToolCall, why: Interrupt) -> Stored {
+    fn skip(&self, call: &ToolCall, why: Interrupt) -> StoredResult {
         self.refuse(call, &ToolError::Cancelled { tool: call.name.clone() }, Some(why))
     }
 }
@@ -393,7 +393,7 @@ impl Dispatch<'_> {
 struct Reporter<'a> {
     call_id: &'a str,
     config: &'a LoopConfig,
-    events: &'a Events,
+    events: &'a EventWatchers,
     run_id: &'a Arc<str>,
     hooks: HookChain<'a>,
 }

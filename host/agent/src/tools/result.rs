@@ -13,13 +13,13 @@ const STEERED: &str = "The user sent a message before this call ended; the call 
 const ABORTED: &str = "The run was aborted before this call ended.";
 
 /// The result of a call.
-pub(crate) struct Stored {
+pub(crate) struct StoredResult {
     pub(crate) message: Arc<Message>,
     /// True if the session contains the result.
     pub(crate) is_kept: bool,
 }
 
-impl Stored {
+impl StoredResult {
     pub(crate) fn result(&self) -> Option<&ToolResultMessage> {
         match &*self.message {
             Message::ToolResult(result) => Some(result),
@@ -45,13 +45,13 @@ impl Interrupt {
 }
 
 /// A result before the output bounds apply.
-pub(crate) struct Finished {
+pub(crate) struct UnboundedResult {
     pub(crate) output: ToolOutput,
     pub(crate) is_error: bool,
 }
 
-impl Finished {
-    pub(crate) fn of(result: Result<ToolOutput, ToolError>, interrupt: Option<Interrupt>) -> Self {
+impl UnboundedResult {
+    pub(crate) fn from_result(result: Result<ToolOutput, ToolError>, interrupt: Option<Interrupt>) -> Self {
         match (result, interrupt) {
             (Ok(output), None) => Self { is_error: output.is_error, output },
             // The partial output may matter to the model.

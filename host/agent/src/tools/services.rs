@@ -7,12 +7,12 @@
 use crate::config::{LoopConfig, Ports};
 use crate::tools::dispatch::Dispatch;
 use futures_util::future::BoxFuture;
-use pinion_interaction::channel::Events;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::delegation::Ceiling;
 use pinion_protocol::dialog::{Dialog, DialogAnswer, DialogError, Severity};
-use pinion_protocol::drawing::{Block, DrawnPart};
+use pinion_protocol::drawing::{DrawingBlock, DrawnPart};
 use pinion_protocol::event::EventKind;
 use pinion_protocol::repetition::Repetition;
 use pinion_protocol::selection::Selection;
@@ -35,7 +35,7 @@ const MAX_CALLS: u32 = 1_000;
 /// A run, as its calls use it.
 pub(crate) struct RunAccess {
     config: Arc<LoopConfig>,
-    events: Events,
+    events: EventWatchers,
     /// Spend of calls that the run has not counted as its own yet.
     spent: Mutex<Spend>,
     session_id: Arc<str>,
@@ -43,7 +43,7 @@ pub(crate) struct RunAccess {
 }
 
 impl RunAccess {
-    pub(crate) fn new(config: LoopConfig, events: Events, session_id: Arc<str>, run_id: Arc<str>) -> Arc<Self> {
+    pub(crate) fn new(config: LoopConfig, events: EventWatchers, session_id: Arc<str>, run_id: Arc<str>) -> Arc<Self> {
         Arc::new(Self { config: Arc::new(config), events, spent: Mutex::default(), session_id, run_id })
     }
 
@@ -112,7 +112,7 @@ impl CallServices for Conversation {
         self.config.ports.approval.user().status(plugin, text.as_deref());
     }
 
-    fn draw(&self, plugin: &str, part: DrawnPart, mut blocks: Vec<Block>) -> BoxFuture<'_, bool> {
+    fn draw(&self, plugin: &str, part: DrawnPart, mut blocks: Vec<DrawingBlock>) -> BoxFuture<'_, bool> {
         let Some(RunningCall { run, id, .. }) = &self.call else { return Box::pin(async { false }) };
         self.config.ports.secrets.clean_blocks(&mut blocks);
         let drawing = EventKind::Drawing { call_id: id.clone(), plugin: plugin.to_owned(), part, blocks };
@@ -167,7 +167,7 @@ impl CallServices for Conversation {
 /// Restricts the tools of a run to those that a plugin's call may call. Only the model may give its structured answer.
 fn within(config: &LoopConfig, plugin: &str, Ceiling { authority, may_use }: Ceiling) -> Selection {
     let tools = Selection::new(config.ports.tools.clone(), authority).without_plugin(plugin);
-    tools.of(move |name| name != ANSWER_TOOL && may_use(name))
+    tools.with_predicate(move |name| name != ANSWER_TOOL && may_use(name))
 }
 
 fn denied(tool: &str, reason: &str) -> ToolError {

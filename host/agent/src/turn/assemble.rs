@@ -1,7 +1,7 @@
 //! Assembles the events of a reply into a message.
 
 use pinion_protocol::content::{Content, Thinking, ToolCall};
-use pinion_protocol::event::Delta;
+use pinion_protocol::event::ContentDelta;
 use pinion_protocol::message::StopReason;
 use pinion_protocol::provider::{PartKind, ProviderError, StreamEvent};
 use pinion_protocol::thoughts::without_thoughts;
@@ -15,7 +15,7 @@ const MAX_PARTS: usize = 10_000;
 /// A reply that is being received.
 #[derive(Default)]
 pub(crate) struct Assembly {
-    parts: Vec<Part>,
+    parts: Vec<ReplyPart>,
     bytes: usize,
     pub(crate) model: Option<String>,
     pub(crate) usage: Usage,
@@ -23,7 +23,7 @@ pub(crate) struct Assembly {
     pub(crate) stop_reason: Option<StopReason>,
 }
 
-struct Part {
+struct ReplyPart {
     kind: PartKind,
     text: String,
     signature: Option<String>,
@@ -32,25 +32,25 @@ struct Part {
 
 /// Effect of an event on the watchers.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum EventEffect {
     /// No effect.
     Quiet,
     /// The reply started.
     Started,
     /// A part grew.
-    Grew(usize, Delta),
+    Grew(usize, ContentDelta),
 }
 
 impl Assembly {
     /// Processes the next event.
-    pub(crate) fn take(&mut self, event: StreamEvent) -> Result<Progress, ProviderError> {
+    pub(crate) fn apply_event(&mut self, event: StreamEvent) -> Result<EventEffect, ProviderError> {
         if self.stop_reason.is_some() {
             return Err(malformed("event after the end of the reply"));
         }
         match event {
             StreamEvent::Start { model } => {
                 self.model = model.or(self.model.take());
-                Ok(Progress::Started)
+                Ok(EventEffect::Started)
             }
             StreamEvent::PartStart { index, part } => self.start(index, part),
             StreamEvent::Delta { index, delta } => self.grow(index, delta),
@@ -58,34 +58,34 @@ impl Assembly {
                 let part = self.open(index)?;
                 part.is_complete = true;
                 part.signature = signature;
-                Ok(Progress::Quiet)
+                Ok(EventEffect::Quiet)
             }
             StreamEvent::Usage(usage) => {
                 self.usage = usage;
-                Ok(Progress::Quiet)
+                Ok(EventEffect::Quiet)
             }
             StreamEvent::End { stop_reason } => {
                 self.stop_reason = Some(stop_reason);
-                Ok(Progress::Quiet)
+                Ok(EventEffect::Quiet)
             }
         }
     }
 
-    fn start(&mut self, index: usize, kind: PartKind) -> Result<Progress, ProviderError> {
+    fn start(&mut self, index: usize, kind: PartKind) -> Result<EventEffect, ProviderError> {
         if index != self.parts.len() || index >= MAX_PARTS {
             return Err(malformed(&format!("part {index} starts where part {} is expected", self.parts.len())));
         }
         let step = match &kind {
             PartKind::ToolCall { id, name } => {
-                Progress::Grew(index, Delta::ToolCallStart { call_id: id.clone(), tool: name.clone() })
+                EventEffect::Grew(index, ContentDelta::ToolCallStart { call_id: id.clone(), tool: name.clone() })
             }
-            _ => Progress::Quiet,
+            _ => EventEffect::Quiet,
         };
-        self.parts.push(Part { kind, text: String::new(), signature: None, is_complete: false });
+        self.parts.push(ReplyPart { kind, text: String::new(), signature: None, is_complete: false });
         Ok(step)
     }
 
-    fn grow(&mut self, index: usize, delta: String) -> Result<Progress, ProviderError> {
+    fn grow(&mut self, index: usize, delta: String) -> Result<EventEffect, ProviderError> {
         self.bytes += delta.len();
         if self.bytes > MAX_REPLY_BYTES {
             return Err(malformed(&format!("the reply is longer than {MAX_REPLY_BYTES} bytes")));
@@ -93,14 +93,14 @@ impl Assembly {
         let part = self.open(index)?;
         part.text.push_str(&delta);
         Ok(match part.kind {
-            PartKind::Text => Progress::Grew(index, Delta::Text { delta }),
-            PartKind::Thinking => Progress::Grew(index, Delta::Thinking { delta }),
-            PartKind::ToolCall { .. } => Progress::Grew(index, Delta::ToolCallArguments { delta }),
-            PartKind::RedactedThinking => Progress::Quiet,
+            PartKind::Text => EventEffect::Grew(index, ContentDelta::Text { delta }),
+            PartKind::Thinking => EventEffect::Grew(index, ContentDelta::Thinking { delta }),
+            PartKind::ToolCall { .. } => EventEffect::Grew(index, ContentDelta::ToolCallArguments { delta }),
+            PartKind::RedactedThinking => EventEffect::Quiet,
         })
     }
 
-    fn open(&mut self, index: usize) -> Result<&mut Part, ProviderError> {
+    fn open(&mut self, index: usize) -> Result<&mut ReplyPart, ProviderError> {
         let part = self.parts.get_mut(index).filter(|part| !part.is_complete);
         part.ok_or_else(|| malformed(&format!("delta for part {index}, which is not open")))
     }
@@ -131,7 +131,7 @@ enum Calls {
     Drop,
 }
 
-impl Part {
+impl ReplyPart {
     fn content(self, calls: Calls) -> Option<Content> {
         match self.kind {
             PartKind::Text => (!self.text.is_empty()).then_some(Content::Text { text: self.text }),
@@ -184,7 +184,7 @@ mod tests {
     fn assemble(events: Vec<StreamEvent>) -> Assembly {
         let mut assembly = Assembly::default();
         events.into_iter().for_each(|event| {
-            assembly.take(event).unwrap();
+            assembly.apply_event(event).unwrap();
         });
         assembly
     }
@@ -278,7 +278,7 @@ mod tests {
             vec![StreamEvent::End { stop_reason: StopReason::Stop }, delta(0, "x")],
         ] {
             let mut assembly = Assembly::default();
-            let failed = events.into_iter().any(|event| assembly.take(event).is_err());
+            let failed = events.into_iter().any(|event| assembly.apply_event(event).is_err());
             assert!(failed);
         }
     }

@@ -6,10 +6,10 @@ mod prompt;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::HookChain;
-use assemble::{Assembly, Progress};
+use assemble::{Assembly, EventEffect};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
-use pinion_interaction::channel::Events;
+use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::history::without_repeated;
 use pinion_protocol::message::{AssistantMessage, StopReason};
@@ -27,16 +27,16 @@ const REFUSED: &str = "the vendor ended the reply without a reason; it may have 
 const MAX_CUT_OFF_RETRIES: u32 = 3;
 
 /// Everything one model request needs.
-pub(crate) struct Turn<'a> {
+pub(crate) struct ModelTurn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) config: &'a LoopConfig,
-    pub(crate) events: &'a Events,
+    pub(crate) events: &'a EventWatchers,
     pub(crate) token: &'a CancellationToken,
     /// The spend of all attempts so far, also of the discarded ones.
     pub(crate) spend: Spend,
 }
 
-impl Turn<'_> {
+impl ModelTurn<'_> {
     /// Requests a reply, with retries. A failure also returns a message, which has the stop reason
     /// [`StopReason::Error`] or [`StopReason::Aborted`] and the partial content, along with the error.
     ///
@@ -112,7 +112,7 @@ impl Turn<'_> {
                     None => Err(ProviderError::Network { message: "the reply broke off".to_owned() }),
                 };
             };
-            if let Progress::Grew(index, delta) = assembly.take(event?)? {
+            if let EventEffect::Grew(index, delta) = assembly.apply_event(event?)? {
                 self.emit(EventKind::MessageUpdate { index, delta }).await;
             }
         }

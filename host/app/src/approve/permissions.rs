@@ -14,10 +14,11 @@ use pinion_agent::ToolDefinition;
 use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
 use pinion_agent::hook::HookNote;
 use pinion_agent::text::one_line;
-use pinion_egress::Target;
+use pinion_egress::RequestTarget;
 use pinion_exclusions::Finder;
 use pinion_permissions::{
-    Effective, Judgement, Otherwise, Policy, Reason, Rule, Rules, Scene, Source, Verdict, judge, offer,
+    Effective, Judgement, ModePolicy, Otherwise, PermissionRules, Rule, RuleSource, Scene, Verdict, VerdictReason,
+    judge, offer,
 };
 use pinion_sandbox::{is_nested_setting, protected_in};
 use serde_json::json;
@@ -39,7 +40,7 @@ pub struct CallPermissions {
     workspace: PathBuf,
     home: Option<PathBuf>,
     /// Rules of Pinion and of the config.
-    pub(super) configured: Rules,
+    pub(super) configured: PermissionRules,
     pub(super) stored: StoredRules,
     /// Checks whether programs start in a complete sandbox, and returns why they do not.
     sandbox: OnceLock<Box<dyn Fn() -> Result<(), String> + Send + Sync>>,
@@ -60,10 +61,10 @@ impl CallPermissions {
     pub fn new(paths: &Paths, workspace: &Path, config: &Config, audit: Arc<Audit>) -> Self {
         let settings = &config.permissions;
         let home = paths::home();
-        let mut configured = Rules::built_in(home.as_deref());
-        let user = Source::File(paths.config_file());
+        let mut configured = PermissionRules::built_in(home.as_deref());
+        let user = RuleSource::File(paths.config_file());
         let mut notices = Vec::new();
-        for (of, source) in [(&settings.user, user), (&settings.project, Source::Project(workspace.join(CONFIG)))] {
+        for (of, source) in [(&settings.user, user), (&settings.project, RuleSource::Project(workspace.join(CONFIG)))] {
             let FilePermissions { allow, ask, deny } = of;
             for (verdict, rules) in [(Verdict::Allow, allow), (Verdict::Ask, ask), (Verdict::Deny, deny)] {
                 for rule in rules {
@@ -100,8 +101,11 @@ impl CallPermissions {
     /// else decided.
     pub fn missing_sandbox(&self, question: &Question<'_>) -> Option<String> {
         let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Subject::Command { command, cwd }) = Subject::of(question) else { return None };
-        let is_by_rule = |reason: &Reason| matches!(reason, Reason::Rule { .. } | Reason::MaybeRule { .. });
+        let Some(BuiltInSubject::Command { command, cwd }) = BuiltInSubject::from_question(question) else {
+            return None;
+        };
+        let is_by_rule =
+            |reason: &VerdictReason| matches!(reason, VerdictReason::Rule { .. } | VerdictReason::MaybeRule { .. });
         let is_open = mode == ApprovalMode::Smart
             && self.is_final.get().is_none()
             && !self.judge(mode, command, cwd).decisive().is_some_and(|part| is_by_rule(&part.reason));
@@ -169,10 +173,10 @@ impl CallPermissions {
     ///
     /// # Errors
     /// `permissions.toml` cannot be read.
-    pub fn rules(&self) -> io::Result<Rules> {
+    pub fn rules(&self) -> io::Result<PermissionRules> {
         let mut rules = self.configured.clone();
         for rule in self.stored.read()?.into_iter().filter(|rule| self.is_here(rule)) {
-            let source = Source::File(self.stored.path().to_owned());
+            let source = RuleSource::File(self.stored.path().to_owned());
             rules.add(rule.effect.into(), &rule.rule, source, self.home.as_deref()).map_err(io::Error::other)?;
         }
         Ok(rules)
@@ -181,10 +185,10 @@ impl CallPermissions {
     /// Decides on a command of `bash`.
     pub fn judge(&self, mode: ApprovalMode, command: &str, cwd: Option<&str>) -> Judgement {
         let ask = |reason| {
-            let part = pinion_permissions::Part {
+            let part = pinion_permissions::CommandVerdict {
                 text: command.to_owned(),
                 verdict: Verdict::Ask,
-                reason: Reason::Uncertain(reason),
+                reason: VerdictReason::Uncertain(reason),
             };
             Judgement { verdict: Verdict::Ask, parts: vec![part] }
         };
@@ -193,7 +197,7 @@ impl CallPermissions {
             Err(error) => return ask(format!("its directory `{}` cannot be found: {error}", cwd.unwrap_or("."))),
         };
         let scene = self.scene(&directory);
-        let policy = Policy { reads: mode != ApprovalMode::Ask, otherwise: self.otherwise(mode) };
+        let policy = ModePolicy { reads: mode != ApprovalMode::Ask, otherwise: self.otherwise(mode) };
         match self.rules() {
             Ok(rules) if policy.reads => judge(command, &scene, &self.with_excluded(rules), policy),
             Ok(rules) => judge(command, &scene, &rules, policy),
@@ -202,11 +206,11 @@ impl CallPermissions {
     }
 
     /// Adds the excluded files that no sandbox hides.
-    fn with_excluded(&self, rules: Rules) -> Rules {
+    fn with_excluded(&self, rules: PermissionRules) -> PermissionRules {
         if self.exclusions.is_empty() || self.is_sandboxed() {
             return rules;
         }
-        rules.excluding(match self.exclusions.look() {
+        rules.excluding(match self.exclusions.find_excluded() {
             Ok(found) => found.places.iter().map(|place| place.path.clone()).collect(),
             // Any file may be one.
             Err(_) => vec![self.workspace.clone()],
@@ -236,20 +240,20 @@ impl CallPermissions {
         if question.notes.iter().any(HookNote::asks) {
             return None;
         }
-        let Some(subject) = Subject::of(question) else { return self.tool_offer(question) };
+        let Some(subject) = BuiltInSubject::from_question(question) else { return self.tool_offer(question) };
         match subject {
-            Subject::Command { command, cwd } => {
+            BuiltInSubject::Command { command, cwd } => {
                 let directory = self.directory(cwd).ok()?;
                 let rule = offer(command, &self.scene(&directory), &self.rules().ok()?)?;
                 Some(Offer { shown: format!("{rule} …"), rule, definition: None })
             }
-            Subject::Host(host) => {
+            BuiltInSubject::Host(host) => {
                 // A rule that asks would still do so.
                 let rule = format!("net:{host}");
                 let is_new = self.rules().ok()?.about_host(&host).is_none() && Rule::parse(&rule, None).is_ok();
                 is_new.then(|| Offer { shown: rule.clone(), rule, definition: None })
             }
-            Subject::File { .. } => None,
+            BuiltInSubject::File { .. } => None,
         }
     }
 
@@ -275,9 +279,9 @@ impl CallPermissions {
     /// Returns the reason for the decision on a call, if its arguments decide. Covers at most `parts` of the decisive
     /// parts, with at most `most` characters of each.
     fn explain(&self, mode: ApprovalMode, question: &Question<'_>, parts: usize, most: usize) -> Option<String> {
-        let Some(subject) = Subject::of(question) else { return self.tool_reason(question) };
+        let Some(subject) = BuiltInSubject::from_question(question) else { return self.tool_reason(question) };
         match subject {
-            Subject::Command { command, cwd } => {
+            BuiltInSubject::Command { command, cwd } => {
                 let judgement = self.judge(mode, command, cwd);
                 let decisive: Vec<_> =
                     judgement.parts.iter().filter(|part| part.verdict == judgement.verdict).collect();
@@ -292,7 +296,7 @@ impl CallPermissions {
                 }
                 (!shown.is_empty()).then(|| shown.join("; "))
             }
-            Subject::File { writes, path } => {
+            BuiltInSubject::File { writes, path } => {
                 let rules = self.rules().ok()?;
                 if let Some(rule) = rules.about_file(writes, Path::new(path), &self.workspace) {
                     return Some(format!("rule `{}` ({})", rule.rule.text(), rule.source));
@@ -301,7 +305,7 @@ impl CallPermissions {
                 let name = protected.strip_prefix(&self.workspace).unwrap_or(&protected);
                 Some(format!("`{}` decides what runs outside of the sandbox", name.display()))
             }
-            Subject::Host(host) => Some(match self.rules().ok()?.about_host(&host) {
+            BuiltInSubject::Host(host) => Some(match self.rules().ok()?.about_host(&host) {
                 Some(rule) => format!("rule `{}` ({})", rule.rule.text(), rule.source),
                 None => format!("no rule allows the host `{host}`"),
             }),
@@ -384,7 +388,7 @@ pub struct Offer {
 }
 
 /// Subject of a call of a built-in plugin.
-enum Subject<'a> {
+enum BuiltInSubject<'a> {
     Command {
         command: &'a str,
         cwd: Option<&'a str>,
@@ -397,15 +401,15 @@ enum Subject<'a> {
     Host(String),
 }
 
-impl<'a> Subject<'a> {
+impl<'a> BuiltInSubject<'a> {
     /// The names of built-in plugins are reserved, so other plugins cannot be mistaken for them.
-    fn of(question: &Question<'a>) -> Option<Self> {
+    fn from_question(question: &Question<'a>) -> Option<Self> {
         let text = |name: &str| question.call.arguments.get(name).and_then(serde_json::Value::as_str);
         match (&*question.tool.source.plugin, question.tool.name.as_str()) {
             ("shell", "bash") => Some(Self::Command { command: text("command")?, cwd: text("cwd") }),
             ("fs", _) => Some(Self::File { writes: question.tool.authority.writes, path: text("path").unwrap_or(".") }),
             // A URL that cannot be read is refused by the client.
-            ("web", _) => Some(Self::Host(Target::parse(text("url")?).ok()?.host().to_owned())),
+            ("web", _) => Some(Self::Host(RequestTarget::parse(text("url")?).ok()?.host().to_owned())),
             _ => None,
         }
     }
@@ -417,10 +421,10 @@ impl CallRules for CallPermissions {
         if let Some(ruling) = self.narrowed(question) {
             return ruling;
         }
-        let (command, cwd) = match Subject::of(question) {
-            Some(Subject::Command { command, cwd }) => (command, cwd),
-            Some(Subject::File { writes, path }) => return self.file(mode, writes, path),
-            Some(Subject::Host(host)) => return self.host(mode, &host),
+        let (command, cwd) = match BuiltInSubject::from_question(question) {
+            Some(BuiltInSubject::Command { command, cwd }) => (command, cwd),
+            Some(BuiltInSubject::File { writes, path }) => return self.file(mode, writes, path),
+            Some(BuiltInSubject::Host(host)) => return self.host(mode, &host),
             None => return self.tool(mode, question),
         };
         let judgement = self.judge(mode, command, cwd);
@@ -430,7 +434,7 @@ impl CallRules for CallPermissions {
             Verdict::Deny => deny(&part.text, &part.reason.to_string()),
             // An approval for the session covers calls without a rule.
             Verdict::Ask => match part.reason {
-                Reason::Rule { .. } | Reason::MaybeRule { .. } => Ruling::Ask,
+                VerdictReason::Rule { .. } | VerdictReason::MaybeRule { .. } => Ruling::Ask,
                 _ if mode == ApprovalMode::All => Ruling::Ask,
                 _ => Ruling::Mode,
             },
@@ -438,9 +442,9 @@ impl CallRules for CallPermissions {
     }
 
     fn reach(&self, question: &Question<'_>) -> Option<String> {
-        match Subject::of(question)? {
-            Subject::Host(host) => Some(host),
-            Subject::Command { .. } | Subject::File { .. } => None,
+        match BuiltInSubject::from_question(question)? {
+            BuiltInSubject::Host(host) => Some(host),
+            BuiltInSubject::Command { .. } | BuiltInSubject::File { .. } => None,
         }
     }
 
@@ -457,7 +461,7 @@ impl CallRules for CallPermissions {
         let notes: Vec<String> = notes.map(|note| one_line(&note.to_string(), LOGGED_NOTE)).collect();
         self.audit.add(json!({
             "time": null, "event": "decision", "call": question.call.id, "tool": tool.name, "plugin": source.plugin,
-            "component": source.digest, "effects": tool.authority.words(), "arguments": self.audit.arguments(&question.call.arguments),
+            "component": source.digest, "effects": tool.authority.effect_names(), "arguments": self.audit.arguments(&question.call.arguments),
             "mode": mode.name(), "allowed": is_allowed, "by": by_name, "why": self.explain(mode, question, LOGGED_PARTS, LOGGED), "hooks": notes,
         }));
     }

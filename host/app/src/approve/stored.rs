@@ -2,7 +2,7 @@
 //!
 //! A rule belongs to one project, or to all of them.
 
-use crate::files::records::{Record, RecordFile};
+use crate::files::records::{RecordFile, TableRecord};
 use pinion_permissions::Verdict;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -49,7 +49,7 @@ impl From<Effect> for Verdict {
     }
 }
 
-impl Record for StoredRule {
+impl TableRecord for StoredRule {
     const TABLE: &'static str = "rule";
     const COMMENT: &'static str = "Written by questions about calls. `pinion permissions` lists and removes the rules.";
 }

@@ -7,7 +7,7 @@
 use super::permissions::{CallPermissions, Offer, deny};
 use super::stored::{Effect, StoredRule};
 use pinion_agent::approval::{ApprovalMode, Question, Ruling};
-use pinion_permissions::{Effective, Judgement, Part, Reason, Rule, ToolName, Verdict};
+use pinion_permissions::{CommandVerdict, Effective, Judgement, Rule, ToolName, Verdict, VerdictReason};
 use std::io;
 
 /// The built-in plugin whose tools belong to servers, and its tools that call any of these.
@@ -15,7 +15,7 @@ const MCP: &str = "mcp";
 const CALLERS: [&str; 2] = ["mcp_call", "mcp_call_destructive"];
 
 /// Statement of the rules about a tool.
-enum Said {
+enum RuleStatement {
     Nothing,
     /// The strictest rule, with the place where it is.
     Rule(Verdict, String, String),
@@ -36,9 +36,9 @@ impl CallPermissions {
             }
         };
         match said {
-            Said::Rule(Verdict::Allow, ..) if mode != ApprovalMode::Plan => Ruling::Allow,
+            RuleStatement::Rule(Verdict::Allow, ..) if mode != ApprovalMode::Plan => Ruling::Allow,
             // Without a question, nothing has to be bound.
-            Said::Unbound(..) if mode != ApprovalMode::Plan && mode.asks(question.tool.authority) => {
+            RuleStatement::Unbound(..) if mode != ApprovalMode::Plan && mode.asks(question.tool.authority) => {
                 match self.bind(question) {
                     Ok(()) => Ruling::Allow,
                     Err(error) => {
@@ -55,10 +55,10 @@ impl CallPermissions {
     pub(super) fn narrowed(&self, question: &Question<'_>) -> Option<Ruling> {
         // An unreadable file is reported by the decision on the arguments.
         match self.about_tool(&name(question), Some(&definition(question))).ok()? {
-            Said::Rule(Verdict::Deny, rule, source) => {
+            RuleStatement::Rule(Verdict::Deny, rule, source) => {
                 Some(deny(&question.tool.name, &format!("rule `{rule}` ({source})")))
             }
-            Said::Rule(Verdict::Ask, ..) => Some(Ruling::Ask),
+            RuleStatement::Rule(Verdict::Ask, ..) => Some(Ruling::Ask),
             _ => None,
         }
     }
@@ -73,16 +73,18 @@ impl CallPermissions {
         }
         let (rule, definition) = (name(question).rule(), definition(question));
         let said = self.about_tool(&name(question), Some(&definition)).ok()?;
-        let is_useful = !matches!(said, Said::Rule(..)) && Rule::parse(&rule, None).is_ok();
+        let is_useful = !matches!(said, RuleStatement::Rule(..)) && Rule::parse(&rule, None).is_ok();
         is_useful.then(|| Offer { shown: rule.clone(), rule, definition: Some(definition) })
     }
 
     /// Returns why a call of a tool is decided on as it is, if a rule decides on that.
     pub(super) fn tool_reason(&self, question: &Question<'_>) -> Option<String> {
         match self.about_tool(&name(question), Some(&definition(question))).ok()? {
-            Said::Nothing => None,
-            Said::Rule(_, rule, source) | Said::Unbound(rule, source) => Some(format!("rule `{rule}` ({source})")),
-            Said::Changed(rule) => {
+            RuleStatement::Nothing => None,
+            RuleStatement::Rule(_, rule, source) | RuleStatement::Unbound(rule, source) => {
+                Some(format!("rule `{rule}` ({source})"))
+            }
+            RuleStatement::Changed(rule) => {
                 Some(format!("`{rule}` was allowed, and the tool's definition has changed since then"))
             }
         }
@@ -92,25 +94,27 @@ impl CallPermissions {
     pub fn judge_tool(&self, mode: ApprovalMode, text: &str) -> Option<io::Result<Judgement>> {
         let is_word = !text.contains(char::is_whitespace);
         let name = ToolName::of_rule(text).or_else(|| ToolName::of_offered(text).filter(|_| is_word))?;
-        let part = |verdict, reason| Part { text: name.rule(), verdict, reason };
+        let part = |verdict, reason| CommandVerdict { text: name.rule(), verdict, reason };
         Some(self.about_tool(&name, None).map(|said| {
             let part = match said {
-                Said::Rule(Verdict::Allow, ..) | Said::Unbound(..) if mode == ApprovalMode::Plan => {
-                    part(Verdict::Deny, Reason::Uncertain("the mode allows only calls that read".to_owned()))
+                RuleStatement::Rule(Verdict::Allow, ..) | RuleStatement::Unbound(..) if mode == ApprovalMode::Plan => {
+                    part(Verdict::Deny, VerdictReason::Uncertain("the mode allows only calls that read".to_owned()))
                 }
-                Said::Rule(verdict, rule, source) => {
-                    part(verdict, Reason::Uncertain(format!("rule `{rule}` ({source})")))
+                RuleStatement::Rule(verdict, rule, source) => {
+                    part(verdict, VerdictReason::Uncertain(format!("rule `{rule}` ({source})")))
                 }
-                Said::Unbound(rule, source) => {
+                RuleStatement::Unbound(rule, source) => {
                     let reason = format!("rule `{rule}` ({source}), with the definition of the first call");
-                    part(Verdict::Allow, Reason::Uncertain(reason))
+                    part(Verdict::Allow, VerdictReason::Uncertain(reason))
                 }
-                Said::Nothing | Said::Changed(_) => match mode {
-                    ApprovalMode::All => part(Verdict::Allow, Reason::Mode),
+                RuleStatement::Nothing | RuleStatement::Changed(_) => match mode {
+                    ApprovalMode::All => part(Verdict::Allow, VerdictReason::Mode),
                     ApprovalMode::Plan => {
-                        part(Verdict::Deny, Reason::Uncertain("the mode allows only calls that read".to_owned()))
+                        part(Verdict::Deny, VerdictReason::Uncertain("the mode allows only calls that read".to_owned()))
                     }
-                    ApprovalMode::Ask | ApprovalMode::Smart | ApprovalMode::Edits => part(Verdict::Ask, Reason::NoRule),
+                    ApprovalMode::Ask | ApprovalMode::Smart | ApprovalMode::Edits => {
+                        part(Verdict::Ask, VerdictReason::NoRule)
+                    }
                 },
             };
             Judgement { verdict: part.verdict, parts: vec![part] }
@@ -118,7 +122,7 @@ impl CallPermissions {
     }
 
     /// Looks a tool up in the rules. Without a `definition`, any definition counts.
-    fn about_tool(&self, name: &ToolName, definition: Option<&str>) -> io::Result<Said> {
+    fn about_tool(&self, name: &ToolName, definition: Option<&str>) -> io::Result<RuleStatement> {
         let covers = |rule: &Rule| rule.covers_tool(name);
         let stored = self.stored().read()?;
         let here = |entry: &&StoredRule| self.is_of_project(entry);
@@ -132,17 +136,17 @@ impl CallPermissions {
         let place = self.stored().path().display().to_string();
         for (verdict, effect) in [(Verdict::Deny, Effect::Deny), (Verdict::Ask, Effect::Ask)] {
             if let Some(rule) = configured.iter().find(|rule| rule.verdict == verdict) {
-                return Ok(Said::Rule(verdict, rule.rule.text().to_owned(), rule.source.to_string()));
+                return Ok(RuleStatement::Rule(verdict, rule.rule.text().to_owned(), rule.source.to_string()));
             }
             if let Some((entry, _)) = parsed.iter().find(|(entry, _)| entry.effect == effect) {
-                return Ok(Said::Rule(verdict, entry.rule.clone(), place));
+                return Ok(RuleStatement::Rule(verdict, entry.rule.clone(), place));
             }
         }
         let is_same =
             |entry: &StoredRule| definition.is_none_or(|definition| entry.definition.as_deref() == Some(definition));
         let of = |effect: Effect| parsed.iter().map(|(entry, _)| *entry).filter(move |entry| entry.effect == effect);
         if let Some(entry) = of(Effect::Allow).find(|entry| entry.definition.is_some() && is_same(entry)) {
-            return Ok(Said::Rule(Verdict::Allow, entry.rule.clone(), place));
+            return Ok(RuleStatement::Rule(Verdict::Allow, entry.rule.clone(), place));
         }
         let by_name = configured.iter().find(|rule| rule.verdict == Verdict::Allow);
         let by_name = by_name.map(|rule| (rule.rule.text().to_owned(), rule.source.to_string()));
@@ -151,11 +155,15 @@ impl CallPermissions {
         let by_name = by_name.or_else(|| by_hand.map(|entry| (entry.rule.clone(), place)));
         Ok(match by_name {
             Some((rule, source)) if of(Effect::Bound).any(is_same) && definition.is_some() => {
-                Said::Rule(Verdict::Allow, rule, source)
+                RuleStatement::Rule(Verdict::Allow, rule, source)
             }
-            Some((rule, _)) if of(Effect::Bound).next().is_some() && definition.is_some() => Said::Changed(rule),
-            Some((rule, source)) => Said::Unbound(rule, source),
-            None => of(Effect::Allow).next().map_or(Said::Nothing, |entry| Said::Changed(entry.rule.clone())),
+            Some((rule, _)) if of(Effect::Bound).next().is_some() && definition.is_some() => {
+                RuleStatement::Changed(rule)
+            }
+            Some((rule, source)) => RuleStatement::Unbound(rule, source),
+            None => of(Effect::Allow)
+                .next()
+                .map_or(RuleStatement::Nothing, |entry| RuleStatement::Changed(entry.rule.clone())),
         })
     }
 

@@ -10,7 +10,7 @@ use crate::config::permissions::PermissionSettings;
 use crate::files::paths::{self, Paths};
 use crate::files::project::CONFIG;
 use pinion_egress::{HostRule, InvalidRule};
-use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Origin, Pattern};
+use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Pattern, PatternOrigin};
 use pinion_permissions::{Rule, Verdict, normal};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ impl Denied {
         }
         let Some((writes, path)) = rule.file() else { return Ok(()) };
         let path = normal(&workspace.join(path));
-        let origin = Origin::Rule { rule: rule.text().to_owned(), source: source.display().to_string() };
+        let origin = PatternOrigin::Rule { rule: rule.text().to_owned(), source: source.display().to_string() };
         let patterns = patterns(&path, workspace).map_err(|reason| format!("the rule `{}` {reason}", rule.text()))?;
         let patterns = patterns.into_iter().map(|pattern| Pattern::new(pattern, origin.clone()));
         if writes {
@@ -182,7 +182,7 @@ mod tests {
         let (mut denied, mut unwritten) = (Denied::default(), Vec::new());
         denied.add(&rule, Path::new("/c.toml"), Path::new("/home/u/work"), &mut unwritten).unwrap();
         let exclusions = Exclusions::new(Path::new("/home/u/work"), denied.layers()).unwrap();
-        exclusions.of(Path::new(path), false).is_some()
+        exclusions.find_pattern(Path::new(path), false).is_some()
     }
 
     #[test]

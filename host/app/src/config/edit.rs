@@ -125,10 +125,10 @@ fn set(table: &mut Table, keys: &[String], value: Option<&Value>) -> Option<()> 
     Some(())
 }
 
-type Span = std::ops::Range<usize>;
+type ByteSpan = std::ops::Range<usize>;
 
 /// Returns the places of a key and of its value.
-fn spans(table: &DeTable<'_>, keys: &[String]) -> Option<(Span, Span)> {
+fn spans(table: &DeTable<'_>, keys: &[String]) -> Option<(ByteSpan, ByteSpan)> {
     let (first, rest) = keys.split_first()?;
     let (name, value) = table.iter().find(|(name, _)| name.get_ref() == first)?;
     match (rest, value.get_ref()) {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::files::paths;
 use crate::files::project::CONFIG;
 use crate::output::line;
-use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Origin, Pattern};
+use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Pattern, PatternOrigin};
 use pinion_sandbox::{is_nested_setting, known_secret_paths};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use toml::de::{DeTable, DeValue};
 const KEY: &str = "exclude";
 
 /// A list of patterns, with the file, and its text to look up their lines.
-pub(super) struct Listed<'a> {
+pub(super) struct PatternList<'a> {
     pub(super) patterns: &'a [String],
     pub(super) file: &'a Path,
     pub(super) text: Option<&'a str>,
 }
 
-impl Listed<'_> {
+impl PatternList<'_> {
     fn patterns(&self) -> Vec<Pattern> {
         let lines = self.text.map(lines).unwrap_or_default();
-        let origin = |at: usize| Origin::Config { file: self.file.to_owned(), line: lines.get(at).copied() };
+        let origin = |at: usize| PatternOrigin::Config { file: self.file.to_owned(), line: lines.get(at).copied() };
         self.patterns.iter().enumerate().map(|(at, text)| Pattern::new(text, origin(at))).collect()
     }
 }
@@ -40,8 +40,8 @@ impl Listed<'_> {
 pub(super) fn finder(
     workspace: &Path,
     user: &File,
-    of_user: &Listed<'_>,
-    of_project: &Listed<'_>,
+    of_user: &PatternList<'_>,
+    of_project: &PatternList<'_>,
     denied: &Denied,
     notices: &mut Vec<String>,
 ) -> Result<Arc<Finder>> {

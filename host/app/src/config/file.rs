@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{Approve, UiForm};
 use pinion_agent::choice::ChoiceName;
 use pinion_agent::compaction::CompactionPolicy;
-use pinion_agent::delegation::{AgentKind, Attempts, MAX_AGENT_DEPTH, SubAgentPolicy};
+use pinion_agent::delegation::{AgentKind, MAX_AGENT_DEPTH, ParallelAttempts, SubAgentPolicy};
 use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::retry::Backoff;
 use pinion_agent::tokens::ByteCounter;
@@ -39,7 +39,7 @@ pub(crate) struct File {
     pub max_output_tokens: Option<u64>,
     pub retry: FileRetry,
     /// Controls whether requests mark prompts for the vendor's cache.
-    pub cache: Option<Cache>,
+    pub cache: Option<CacheSetting>,
     pub approve: Option<Approve>,
     /// The tools to offer; all when absent.
     pub tools: Option<Vec<String>>,
@@ -125,7 +125,7 @@ pub(crate) struct FileLimits {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Cache {
+pub(crate) enum CacheSetting {
     /// Caching is on where the provider supports it.
     Auto,
     /// No prompt is cached.
@@ -334,7 +334,7 @@ impl FileAgentKind {
             tools: self.tools,
             models,
             max_turns: self.max_turns,
-            attempts: Some(Attempts { count, choice }),
+            attempts: Some(ParallelAttempts { count, choice }),
             judge: self.judge,
         }
     }

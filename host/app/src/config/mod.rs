@@ -25,8 +25,8 @@ pub mod undo;
 
 use crate::config::credentials::ProgramCredential;
 use crate::config::denied::Denied;
-use crate::config::exclude::Listed;
-use crate::config::file::{Cache, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider};
+use crate::config::exclude::PatternList;
+use crate::config::file::{CacheSetting, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider};
 use crate::config::permissions::{FilePermissions, PermissionSettings};
 use crate::config::plugin_secrets::DefinedSecrets;
 use crate::config::project::{Restricted, restrict};
@@ -170,8 +170,8 @@ impl Config {
         let (project_plugins, of_project, patterns, mut notices) = of_project;
         let text = read(&paths.config_file()).unwrap_or_default();
         let (own, others) = (paths.config_file(), workspace.join(CONFIG));
-        let of_user = Listed { patterns: &user.exclude, file: &own, text: text.as_deref() };
-        let listed = Listed { patterns: &patterns, file: &others, text: project.config() };
+        let of_user = PatternList { patterns: &user.exclude, file: &own, text: text.as_deref() };
+        let listed = PatternList { patterns: &patterns, file: &others, text: project.config() };
         let permissions = PermissionSettings {
             user: user.permissions.clone().checked(paths::home().as_deref())?,
             project: of_project,
@@ -192,8 +192,8 @@ impl Config {
             max_output_tokens: file.max_output_tokens,
             retry: file.retry.policy()?,
             cache: match file.cache {
-                Some(Cache::Off) => CachePolicy::Off,
-                Some(Cache::Auto) | None => CachePolicy::Auto,
+                Some(CacheSetting::Off) => CachePolicy::Off,
+                Some(CacheSetting::Auto) | None => CachePolicy::Auto,
             },
             summary_model: file.compaction.model.clone(),
             counter: file.compaction.counter(|name| std::env::var(name).ok())?,

@@ -120,7 +120,7 @@ impl Devices {
 #[cfg(test)]
 impl SandboxSettings {
     /// Reads the section from a text.
-    pub fn of(text: &str, options: &RunOptions) -> Self {
+    pub fn from_text(text: &str, options: &RunOptions) -> Self {
         toml::from_str::<FileSandbox>(text).unwrap().settings(options)
     }
 }
@@ -133,21 +133,21 @@ mod tests {
     fn options_override_the_mode_of_the_config() {
         let best_effort = RunOptions { sandbox: Some(SandboxMode::BestEffort), ..RunOptions::default() };
         let off = RunOptions { no_sandbox: true, ..RunOptions::default() };
-        assert_eq!(SandboxSettings::of("", &RunOptions::default()).mode, SandboxMode::Require);
-        assert_eq!(SandboxSettings::of("mode = \"off\"", &best_effort).mode, SandboxMode::BestEffort);
-        assert_eq!(SandboxSettings::of("mode = \"require\"", &off).mode, SandboxMode::Off);
+        assert_eq!(SandboxSettings::from_text("", &RunOptions::default()).mode, SandboxMode::Require);
+        assert_eq!(SandboxSettings::from_text("mode = \"off\"", &best_effort).mode, SandboxMode::BestEffort);
+        assert_eq!(SandboxSettings::from_text("mode = \"require\"", &off).mode, SandboxMode::Off);
     }
 
     #[test]
     fn network_is_off_unless_the_config_allows_it() {
-        assert_eq!(SandboxSettings::of("", &RunOptions::default()).network, Network::Off);
-        assert_eq!(SandboxSettings::of("network = true", &RunOptions::default()).network, Network::On);
+        assert_eq!(SandboxSettings::from_text("", &RunOptions::default()).network, Network::Off);
+        assert_eq!(SandboxSettings::from_text("network = true", &RunOptions::default()).network, Network::On);
     }
 
     #[test]
     fn hosts_of_config_and_command_line_add_up() {
         let npm = RunOptions { net: vec!["*.npmjs.org:443".parse().unwrap()], ..RunOptions::default() };
-        let found = SandboxSettings::of("hosts = [\"crates.io\"]", &npm).hosts;
+        let found = SandboxSettings::from_text("hosts = [\"crates.io\"]", &npm).hosts;
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ["crates.io", "*.npmjs.org:443"]);
         let error = toml::from_str::<FileSandbox>("hosts = [\"https://crates.io\"]").unwrap_err().to_string();
         assert!(error.contains("hint: write the host alone"), "{error}");
@@ -155,8 +155,9 @@ mod tests {
 
     #[test]
     fn devices_are_paths_below_dev_with_an_open_end() {
-        let devices =
-            |text: &str| SandboxSettings::of(&format!("devices = [\"{text}\"]"), &RunOptions::default()).devices();
+        let devices = |text: &str| {
+            SandboxSettings::from_text(&format!("devices = [\"{text}\"]"), &RunOptions::default()).devices()
+        };
         assert_eq!(devices("/dev/nul*"), [Path::new("/dev/null")]);
         assert_eq!(devices("/dev/null"), [Path::new("/dev/null")]);
         assert!(devices("/dev/no-such*").is_empty() && devices("/dev/no-such").is_empty());
@@ -172,6 +173,8 @@ mod tests {
     fn relative_paths_are_refused() {
         let error = toml::from_str::<FileSandbox>("writable = [\"target\"]").unwrap_err().to_string();
         assert!(error.contains("`target` is not an absolute path"), "{error}");
-        assert!(!SandboxSettings::of("readable = [\"~/x\", \"/y\"]", &RunOptions::default()).readable.is_empty());
+        assert!(
+            !SandboxSettings::from_text("readable = [\"~/x\", \"/y\"]", &RunOptions::default()).readable.is_empty()
+        );
     }
 }

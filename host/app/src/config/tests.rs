@@ -1,5 +1,5 @@
 use super::*;
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use std::fs;
 use tempfile::TempDir;
 
@@ -38,7 +38,7 @@ fn defaults_are_valid_and_match_the_documented_limits() {
     assert_eq!(config.limits, RunLimits::default());
     assert_eq!(config.approve, ApprovalMode::Smart);
     assert_eq!((config.cache, &config.compaction), (CachePolicy::Auto, &CompactionPolicy::default()));
-    assert_eq!(config.plugins["fs"].grants.files[Path::new(".")], Access::Write);
+    assert_eq!(config.plugins["fs"].grants.files[Path::new(".")], FileAccess::Write);
 }
 
 #[test]
@@ -171,5 +171,5 @@ fn mistyped_key_gets_a_suggestion_instead_of_a_list() {
 fn user_grants_replace_the_default_grants() {
     let setup = Setup::new("[plugins.fs.grants]\nfiles = { src = \"read\" }\n", "");
     let files = setup.load(&RunOptions::default()).unwrap().plugins["fs"].grants.files.clone();
-    assert_eq!(files, BTreeMap::from([(PathBuf::from("src"), Access::Read)]));
+    assert_eq!(files, BTreeMap::from([(PathBuf::from("src"), FileAccess::Read)]));
 }

@@ -1,6 +1,6 @@
 //! The section `[undo]`: snapshots of the workspace.
 
-use pinion_checkpoints::{Limits, Retention};
+use pinion_checkpoints::{Retention, SnapshotLimits};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ pub struct FileUndo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoSettings {
     /// Limits on the content of a snapshot.
-    pub limits: Limits,
+    pub limits: SnapshotLimits,
     pub(crate) retention: Retention,
 }
 
 impl FileUndo {
     /// Returns the settings; `None` if snapshots are off.
     pub(super) fn settings(&self) -> Option<UndoSettings> {
-        let (limits, retention) = (Limits::default(), Retention::default());
+        let (limits, retention) = (SnapshotLimits::default(), Retention::default());
         (self.enabled != Some(false)).then(|| UndoSettings {
-            limits: Limits {
+            limits: SnapshotLimits {
                 files: self.max_files.unwrap_or(limits.files),
                 file_bytes: self.max_file_bytes.unwrap_or(limits.file_bytes),
                 bytes: self.max_bytes.unwrap_or(limits.bytes),
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn snapshots_are_on_until_the_config_turns_them_off() {
         let settings = |text: &str| toml::from_str::<FileUndo>(text).unwrap().settings();
-        assert_eq!(settings("").unwrap().limits, Limits::default());
+        assert_eq!(settings("").unwrap().limits, SnapshotLimits::default());
         assert_eq!(settings("enabled = false"), None);
         let changed = settings("max-files = 3\ndays = 2").unwrap();
         assert_eq!((changed.limits.files, changed.retention.age), (3, DAY * 2));

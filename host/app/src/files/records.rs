@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 const MAX_RECORDS: usize = 10_000;
 
 /// A record in such a file.
-pub trait Record: Clone + PartialEq + Serialize + DeserializeOwned {
+pub trait TableRecord: Clone + PartialEq + Serialize + DeserializeOwned {
     /// Name of its table.
     const TABLE: &'static str;
     /// Comment at the top of the file, without the `# `: the commands that change it.
@@ -28,7 +28,7 @@ pub struct RecordFile<R> {
     record: PhantomData<fn() -> R>,
 }
 
-impl<R: Record> RecordFile<R> {
+impl<R: TableRecord> RecordFile<R> {
     /// The records of a file, which is not opened yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, record: PhantomData }
@@ -81,7 +81,7 @@ impl<R: Record> RecordFile<R> {
     }
 }
 
-fn parse<R: Record>(text: &str) -> io::Result<Vec<R>> {
+fn parse<R: TableRecord>(text: &str) -> io::Result<Vec<R>> {
     let invalid = |error: toml::de::Error| io::Error::other(error.message().to_owned());
     let mut table: toml::Table = toml::from_str(text).map_err(invalid)?;
     match table.remove("version") {
@@ -107,7 +107,7 @@ mod tests {
         name: String,
     }
 
-    impl Record for Name {
+    impl TableRecord for Name {
         const TABLE: &'static str = "name";
         const COMMENT: &'static str = "Written by a test.";
     }

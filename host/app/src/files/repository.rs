@@ -74,7 +74,7 @@ pub enum Links {
 
 /// The beginning of a file.
 #[derive(Debug)]
-pub struct Text {
+pub struct FileText {
     /// The content, up to the limit.
     pub bytes: Vec<u8>,
     /// The file is longer than the text that was read.
@@ -128,7 +128,7 @@ impl Repository {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn read_start(&self, path: &Path, links: Links, most: u64) -> Result<Option<Text>, Refusal> {
+    pub fn read_start(&self, path: &Path, links: Links, most: u64) -> Result<Option<FileText>, Refusal> {
         let Some(file) = self.open(path, links)? else { return Ok(None) };
         start_of(file, most).map(Some)
     }
@@ -337,13 +337,13 @@ pub fn open_in(directory: &Dir, path: impl AsRef<Path>) -> Result<File, Refusal>
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn start_of(file: File, most: u64) -> Result<Text, Refusal> {
+pub fn start_of(file: File, most: u64) -> Result<FileText, Refusal> {
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(Refusal::Io)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let is_cut = bytes.len() > most;
     bytes.truncate(most);
-    Ok(Text { bytes, is_cut })
+    Ok(FileText { bytes, is_cut })
 }
 
 /// Turns the error of a missing file into `None`.

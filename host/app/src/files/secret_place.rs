@@ -10,14 +10,14 @@ use tokio::time::timeout;
 
 /// A place of stored secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SecretLocation {
     /// The keyring of the system.
     Keyring,
     /// This private file.
     File(PathBuf),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SecretLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keyring => f.write_str("the keyring"),
@@ -27,7 +27,7 @@ impl fmt::Display for Place {
 }
 
 /// The content of a private file for one account.
-pub enum Entry<'a> {
+pub enum SecretFileEntry<'a> {
     /// The secret itself.
     Secret(&'a SecretString),
     /// The keyring has the secret.
@@ -43,7 +43,7 @@ pub trait FileEntry {
     fn path(&self) -> &Path;
 
     /// Replaces the entry.
-    fn set(&self, entry: Entry<'_>) -> Result<(), Self::Error>;
+    fn set(&self, entry: SecretFileEntry<'_>) -> Result<(), Self::Error>;
 }
 
 /// Stores the secret of an account in the keyring if it takes it within a time, and else in a file. Without a time, the
@@ -56,18 +56,18 @@ pub async fn store<F: FileEntry>(
     secret: &SecretString,
     file: &F,
     limit: Option<Duration>,
-) -> Result<(Place, Option<KeyError>), F::Error> {
+) -> Result<(SecretLocation, Option<KeyError>), F::Error> {
     let taken = match limit {
         Some(limit) => within(limit, PlatformKeyring.store(account, secret)).await,
         None => Ok(false),
     };
     if let Ok(true) = taken {
         // The secret would remain there unseen.
-        file.set(Entry::InKeyring)?;
-        return Ok((Place::Keyring, None));
+        file.set(SecretFileEntry::InKeyring)?;
+        return Ok((SecretLocation::Keyring, None));
     }
-    file.set(Entry::Secret(secret))?;
-    Ok((Place::File(file.path().to_owned()), taken.err()))
+    file.set(SecretFileEntry::Secret(secret))?;
+    Ok((SecretLocation::File(file.path().to_owned()), taken.err()))
 }
 
 /// Gives a keyring limited time to answer.

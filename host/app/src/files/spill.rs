@@ -23,7 +23,7 @@ const MAX_NAME: usize = 64;
 
 /// The directory of this process for long output.
 #[derive(Debug)]
-pub struct Output {
+pub struct SpillDirectory {
     root: PathBuf,
     used: OnceLock<Used>,
 }
@@ -37,7 +37,7 @@ struct Used {
     is_temporary: bool,
 }
 
-impl Output {
+impl SpillDirectory {
     /// Uses a directory in `root`, which need not exist. Does not touch the disk.
     pub fn new(root: PathBuf) -> Self {
         Self { root, used: OnceLock::new() }
@@ -134,7 +134,7 @@ fn uniquely() -> String {
 }
 
 /// An entry of the root.
-struct Entry {
+struct SpillEntry {
     path: PathBuf,
     metadata: Metadata,
     changed: SystemTime,
@@ -159,7 +159,7 @@ fn sweep(root: &Path, now: SystemTime, max_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn entries(root: &Path) -> io::Result<Vec<Entry>> {
+fn entries(root: &Path) -> io::Result<Vec<SpillEntry>> {
     let listed = match fs::read_dir(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed?,
@@ -168,7 +168,7 @@ fn entries(root: &Path) -> io::Result<Vec<Entry>> {
     for path in listed.map(|entry| entry.map(|entry| entry.path())) {
         let path = path?;
         let metadata = fs::symlink_metadata(&path)?;
-        let mut entry = Entry { changed: metadata.modified()?, bytes: metadata.len(), path, metadata };
+        let mut entry = SpillEntry { changed: metadata.modified()?, bytes: metadata.len(), path, metadata };
         if entry.metadata.is_dir() {
             for file in fs::read_dir(&entry.path)?.flatten() {
                 let found = file.metadata()?;
@@ -182,7 +182,7 @@ fn entries(root: &Path) -> io::Result<Vec<Entry>> {
 }
 
 /// Removes the `/tmp` of a directory that is not in use. Its size has no bound, so it does not wait for its age.
-fn remove_temporary(entry: &Entry) {
+fn remove_temporary(entry: &SpillEntry) {
     let temporary = entry.path.join(TEMPORARY);
     if !entry.metadata.is_dir() || fs::symlink_metadata(&temporary).is_err() {
         return;
@@ -197,7 +197,7 @@ fn remove_temporary(entry: &Entry) {
 }
 
 /// Removes an entry unless it is in use; returns whether it did. Removes a link without following it.
-fn remove_unused(entry: &Entry) -> io::Result<bool> {
+fn remove_unused(entry: &SpillEntry) -> io::Result<bool> {
     if !entry.metadata.is_dir() {
         return fs::remove_file(&entry.path).map(|()| true);
     }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn each_session_has_a_private_directory() {
         let root = TempDir::new().unwrap();
-        let output = Output::new(root.path().join("output"));
+        let output = SpillDirectory::new(root.path().join("output"));
         output.begin("0d2f3c4e", true);
         let directory = output.directory().to_owned();
         assert_eq!(directory.file_name().unwrap(), "0d2f3c4e");
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn empty_and_temporary_directories_are_removed_at_the_end() {
         let root = TempDir::new().unwrap();
-        let (empty, temporary) = (Output::new(root.path().into()), Output::new(root.path().into()));
+        let (empty, temporary) = (SpillDirectory::new(root.path().into()), SpillDirectory::new(root.path().into()));
         empty.begin("kept", true);
         temporary.begin("unkept", false);
         fs::write(temporary.directory().join("a"), "x").unwrap();
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn sweep_removes_temporary_files_of_killed_processes() {
         let root = TempDir::new().unwrap();
-        let used = Output::new(root.path().into());
+        let used = SpillDirectory::new(root.path().into());
         used.begin("used", true);
         for name in ["used", "killed"] {
             fs::create_dir_all(root.path().join(name).join(TEMPORARY).join("deep")).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn sweep_removes_old_and_surplus_output_not_in_use() {
         let root = TempDir::new().unwrap();
-        let used = Output::new(root.path().into());
+        let used = SpillDirectory::new(root.path().into());
         used.begin("used", true);
         for name in ["old", "new"] {
             fs::create_dir(root.path().join(name)).unwrap();

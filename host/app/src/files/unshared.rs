@@ -5,7 +5,7 @@
 //! and other users may write to neither. Both are checked on open handles. A link counts if it leads to a file in the
 //! same directory.
 
-use crate::files::repository::{Links, Refusal, Repository, Text, start_of};
+use crate::files::repository::{FileText, Links, Refusal, Repository, start_of};
 use std::fs::Metadata;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// See [`Refusal`].
-pub fn read_start(directory: &Path, name: &str, most: u64) -> Result<Option<Text>, Refusal> {
+pub fn read_start(directory: &Path, name: &str, most: u64) -> Result<Option<FileText>, Refusal> {
     let Ok(opened) = Repository::at(directory) else { return Ok(None) };
     let name = Path::new(name);
     if !opened.has(name) {

@@ -2,7 +2,7 @@
 
 use crate::mcp::sampling::RunningCalls;
 use pinion_agent::futures_util::future::BoxFuture;
-use pinion_mcp::{CallContext, Progress, Servers};
+use pinion_mcp::{CallContext, RequestProgress, Servers};
 use pinion_plugin_runtime::{McpCall, McpFailure, McpRequest, McpServer, McpServers};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -36,7 +36,7 @@ impl McpServers for Adapter {
         Box::pin(async move {
             let McpCall { cancel, deadline, progress, services, only_connected, .. } = call;
             let _running = services.map(|services| self.calls.begin(server, services));
-            let on_progress = move |step: Progress| {
+            let on_progress = move |step: RequestProgress| {
                 if let Some(line) = step.line() {
                     progress.report(line);
                 }

@@ -4,8 +4,8 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::{self, create_directory, lock, read_settings};
 use crate::output::line;
-use crate::trust::Content;
-use pinion_mcp::config::{Editor, Scope};
+use crate::trust::ProjectContent;
+use pinion_mcp::config::{ConfigScope, Editor};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use std::path::Path;
 /// The file cannot be read, is no JSON object, or cannot be written.
 pub fn edit<T>(
     base: &Base,
-    scope: Scope,
+    scope: ConfigScope,
     path: &Path,
     change: impl FnOnce(&mut Editor) -> Result<(T, bool)>,
 ) -> Result<T> {
@@ -29,11 +29,12 @@ pub fn edit<T>(
     if !is_changed {
         return Ok(result);
     }
-    let before = (scope == Scope::Project && base.config.project.is_trusted()).then(|| Content::read(&base.workspace));
+    let before = (scope == ConfigScope::Project && base.config.project.is_trusted())
+        .then(|| ProjectContent::read(&base.workspace));
     let written = match scope {
-        Scope::User => create_directory(path.parent().unwrap_or(Path::new(".")))
+        ConfigScope::User => create_directory(path.parent().unwrap_or(Path::new(".")))
             .and_then(|()| private::replace(path, editor.text().as_bytes())),
-        Scope::Project => replace_shared(path, editor.text().as_bytes()),
+        ConfigScope::Project => replace_shared(path, editor.text().as_bytes()),
     };
     written.map_err(|error| failed("write").because(error))?;
     if let Some(before) = before {
@@ -44,10 +45,10 @@ pub fn edit<T>(
 
 /// Trusts the changed file, because the user has just changed it with a command. Anything else that changed meanwhile
 /// still needs consent.
-fn keep_trust(base: &Base, path: &Path, before: &Content) -> Result<()> {
-    let after = Content::read(&base.workspace);
+fn keep_trust(base: &Base, path: &Path, before: &ProjectContent) -> Result<()> {
+    let after = ProjectContent::read(&base.workspace);
     let changed = path.strip_prefix(&base.workspace).ok().and_then(Path::to_str).unwrap_or_default();
-    let others = |content: &Content| -> Vec<(String, String)> {
+    let others = |content: &ProjectContent| -> Vec<(String, String)> {
         let digests = content.digests().filter(|(path, _)| *path != changed);
         digests.map(|(path, digest)| (path.clone(), digest.clone())).collect()
     };

@@ -9,7 +9,7 @@ use crate::files::project::PROJECT_SERVERS;
 use crate::mcp::lazy::McpConfig;
 use crate::mcp::written::WORKSPACE;
 use crate::process::hardening;
-use pinion_mcp::config::{ConfigSource, Lookup, Scope, ServerFile, Transport};
+use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerFile, ServerTransport};
 use std::path::{Path, PathBuf};
 
 /// Variables that a project may use without being allowed to.
@@ -19,7 +19,7 @@ impl Base {
     pub fn read_mcp_config(&self) -> McpConfig {
         let mut config = McpConfig::default();
         let path = self.paths.mcp_file();
-        let source = ConfigSource { scope: Scope::User, path: path.clone() };
+        let source = ConfigSource { scope: ConfigScope::User, path: path.clone() };
         match crate::files::private::read_settings(&path) {
             Ok(Some(text)) => {
                 let file = ServerFile::parse(&text, &source, &|name| self.users_variable(name));
@@ -30,7 +30,7 @@ impl Base {
         }
         for path in PROJECT_SERVERS {
             let Some(text) = self.config.project.text(path) else { continue };
-            let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
+            let source = ConfigSource { scope: ConfigScope::Project, path: PathBuf::from(path) };
             let mut file = ServerFile::parse(text, &source, &|name| self.projects_variable(name));
             file.servers.iter_mut().for_each(|server| self.bind(&mut server.transport));
             config.add(file, text.to_owned(), &source);
@@ -40,8 +40,8 @@ impl Base {
 
     /// Binds a project's server to its workspace. The same command in two projects is two servers: each runs other files, so
     /// that neither has a directory or a catalogue of the other.
-    fn bind(&self, transport: &mut Transport) {
-        if let Transport::Stdio { cwd, .. } = transport {
+    fn bind(&self, transport: &mut ServerTransport) {
+        if let ServerTransport::Stdio { cwd, .. } = transport {
             *cwd = Some(self.workspace.join(cwd.take().unwrap_or_default()));
         }
     }
@@ -71,17 +71,17 @@ impl Base {
 }
 
 /// Returns the file of a scope that commands change.
-pub fn file_of(base: &Base, scope: Scope) -> PathBuf {
+pub fn file_of(base: &Base, scope: ConfigScope) -> PathBuf {
     match scope {
-        Scope::User => base.paths.mcp_file(),
-        Scope::Project => base.workspace.join(PROJECT_SERVERS[1]),
+        ConfigScope::User => base.paths.mcp_file(),
+        ConfigScope::Project => base.workspace.join(PROJECT_SERVERS[1]),
     }
 }
 
 /// Returns the file that contains a server, for changes.
 pub fn file_with(base: &Base, source: &ConfigSource) -> PathBuf {
     match source.scope {
-        Scope::User => source.path.clone(),
-        Scope::Project => base.workspace.join(Path::new(&source.path)),
+        ConfigScope::User => source.path.clone(),
+        ConfigScope::Project => base.workspace.join(Path::new(&source.path)),
     }
 }

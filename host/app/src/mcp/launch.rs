@@ -9,11 +9,11 @@ use crate::mcp::first_start::{FirstBytes, FirstStart};
 use crate::process::confinement::{Planned, SandboxedPrograms};
 use crate::process::hardening;
 use crate::process::own_command::guard_command;
-use crate::process::running::Running;
+use crate::process::running::RunningProgram;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pinion_agent::serde_json::json;
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{LaunchedServer, Launcher, ServerProcess};
 use pinion_plugin_runtime::{ProgramGroup, guard_programs};
 use pinion_sandbox::{Network, Program, Repository};
@@ -104,7 +104,7 @@ impl ServerLauncher {
         let policy = &mut planned.policy;
         policy.network = if server.network { Network::On } else { Network::Off };
         if !server.write {
-            let repository = match Repository::of(&self.workspace) {
+            let repository = match Repository::for_workspace(&self.workspace) {
                 Repository::Elsewhere(repository) => Some(repository),
                 Repository::Inside => None,
             };
@@ -125,7 +125,7 @@ impl Launcher for ServerLauncher {
     fn launch(&self, server: &ServerConfig) -> io::Result<LaunchedServer> {
         let launched = self.start(server);
         let command = match &server.transport {
-            Transport::Stdio { command, args, .. } => std::iter::once(command).chain(args).collect::<Vec<_>>(),
+            ServerTransport::Stdio { command, args, .. } => std::iter::once(command).chain(args).collect::<Vec<_>>(),
             _ => Vec::new(),
         };
         let grants = json!({
@@ -133,7 +133,7 @@ impl Launcher for ServerLauncher {
         });
         let refused = launched.as_ref().err().map(ToString::to_string);
         self.audit.started(
-            &by(server),
+            &describe_launch(server),
             &json!({ "argv": command, "blake3": server.identity() }),
             &grants,
             refused.as_deref(),
@@ -143,13 +143,13 @@ impl Launcher for ServerLauncher {
 }
 
 /// Names a server in the log.
-fn by(server: &ServerConfig) -> String {
+fn describe_launch(server: &ServerConfig) -> String {
     format!("MCP server `{}`", server.name)
 }
 
 impl ServerLauncher {
     fn start(&self, server: &ServerConfig) -> io::Result<LaunchedServer> {
-        let Transport::Stdio { command, args, env, cwd } = &server.transport else {
+        let ServerTransport::Stdio { command, args, env, cwd } = &server.transport else {
             return Err(io::Error::other("it has no command"));
         };
         let directory = cwd.as_ref().map_or_else(|| self.workspace.clone(), |cwd| self.workspace.join(cwd));
@@ -171,7 +171,7 @@ impl ServerLauncher {
                     Program { program: command, arguments: args, directory: &directory, environment: &environment };
                 let program = sandbox.command(program, &policy).map_err(io::Error::other)?;
                 start = policy.temporary.as_deref().and_then(|tmp| FirstStart::begin(&self.directory(server), tmp));
-                (program, Some(sandbox.running(&protected, &found, &by(server))))
+                (program, Some(sandbox.running(&protected, &found, &describe_launch(server))))
             }
             None => {
                 let environment = self.environment(env, &directory, None);
@@ -192,7 +192,7 @@ impl ServerLauncher {
         let (Some(stdin), Some(stdout), stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(io::Error::other("it has no pipes"));
         };
-        let process = Process { child, _group: group, protection };
+        let process = LaunchedProcess { child, _group: group, protection };
         Ok(LaunchedServer {
             stdin: Box::new(stdin),
             stdout: Box::new(FirstBytes::new(stdout, start)),
@@ -218,14 +218,14 @@ fn exists(command: &str, directory: &Path, environment: &[(String, String)]) -> 
 }
 
 /// The process of a server. Dropping it kills the whole group.
-struct Process {
+struct LaunchedProcess {
     child: Child,
     /// Dropped after the child, whose process is its first.
     _group: ProgramGroup,
-    protection: Option<Running>,
+    protection: Option<RunningProgram>,
 }
 
-impl ServerProcess for Process {
+impl ServerProcess for LaunchedProcess {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         async move {
             match self.child.wait().await {
@@ -237,7 +237,7 @@ impl ServerProcess for Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for LaunchedProcess {
     fn drop(&mut self) {
         self._group.kill();
         if let Some(protection) = self.protection.take() {

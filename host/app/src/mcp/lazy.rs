@@ -5,14 +5,14 @@ use crate::mcp::programs::programs;
 use crate::mcp::written::unexpanded;
 use crate::screen::Screen;
 use pinion_mcp::Servers;
-use pinion_mcp::config::{ConfigSource, Problem, ServerConfig, ServerFile};
+use pinion_mcp::config::{ConfigProblem, ConfigSource, ServerConfig, ServerFile};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 /// The servers of the files, and who answers their questions.
 pub struct LazyServers {
-    config: Mutex<Option<Known>>,
+    config: Mutex<Option<KnownServers>>,
     pub(super) servers: OnceLock<Arc<Servers>>,
     pub(super) user: Arc<ServersUser>,
     /// Set if first starts may take long.
@@ -20,7 +20,7 @@ pub struct LazyServers {
 }
 
 /// The content of the files, and the state of the user's file when it was read.
-struct Known {
+struct KnownServers {
     config: Arc<McpConfig>,
     state: Option<FileState>,
 }
@@ -48,7 +48,7 @@ impl LazyServers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
+    fn lock(&self) -> MutexGuard<'_, Option<KnownServers>> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +58,7 @@ impl LazyServers {
         let known = known.get_or_insert_with(|| {
             // A change between the two is read twice rather than never.
             let state = state(path);
-            Known { config: Arc::new(read()), state }
+            KnownServers { config: Arc::new(read()), state }
         });
         known.config.clone()
     }
@@ -76,7 +76,7 @@ impl LazyServers {
             return None;
         }
         let config = Arc::new(read());
-        *known = Some(Known { config: config.clone(), state: now });
+        *known = Some(KnownServers { config: config.clone(), state: now });
         Some(config)
     }
 
@@ -117,7 +117,7 @@ pub struct FileProblem {
     /// The file.
     pub source: ConfigSource,
     /// The mistake and its line.
-    pub problem: Problem,
+    pub problem: ConfigProblem,
 }
 
 impl FileProblem {

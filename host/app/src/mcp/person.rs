@@ -68,7 +68,7 @@ fn elicited<T>(answer: Result<T, DialogError>, accepted: impl FnOnce(T) -> Optio
     }
 }
 
-fn words(text: &str) -> String {
+fn bound_text(text: &str) -> String {
     bounded(text, MAX_WORDS.0, MAX_WORDS.1)
 }
 
@@ -84,7 +84,7 @@ impl pinion_mcp::Person for ServersUser {
 
     fn elicit_form<'a>(&'a self, server: &'a str, message: &'a str, form: &'a FormSchema) -> BoxFuture<'a, Elicited> {
         async move {
-            let message = words(message);
+            let message = bound_text(message);
             if form.fields() == 0 {
                 return match self.confirm(server, message).await {
                     Elicited::Accept(_) => Elicited::Accept(Some("{}".to_owned())),
@@ -100,7 +100,7 @@ impl pinion_mcp::Person for ServersUser {
     fn elicit_url<'a>(&'a self, server: &'a str, message: &'a str, url: &'a Url) -> BoxFuture<'a, Elicited> {
         async move {
             let host = url.host_str().unwrap_or_default();
-            let question = format!("Open this page of {host} in the browser?\n{url}\n{}", words(message));
+            let question = format!("Open this page of {host} in the browser?\n{url}\n{}", bound_text(message));
             let answer = self.confirm(server, question).await;
             if matches!(answer, Elicited::Accept(_)) && !self.screen.open_page(url) {
                 self.screen.note(&text!(
@@ -126,7 +126,7 @@ impl pinion_mcp::Person for ServersUser {
         async move {
             let question = format!(
                 "Send this request to the model, at your expense, and its answer to the server?\n{}",
-                words(summary)
+                bound_text(summary)
             );
             matches!(self.confirm(server, question).await, Elicited::Accept(_))
         }

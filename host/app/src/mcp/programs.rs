@@ -2,7 +2,7 @@
 
 use crate::files::paths;
 use crate::files::private::open_file;
-use pinion_mcp::config::Transport;
+use pinion_mcp::config::ServerTransport;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// Returns the files that the program of a server is, or gets as arguments, without links; they need not exist. Databases are
 /// left out: nothing runs them, and a server has to write its own.
-pub(crate) fn programs(transport: &Transport, workspace: &Path) -> Vec<PathBuf> {
-    let Transport::Stdio { command, args, cwd, .. } = transport else { return Vec::new() };
+pub(crate) fn programs(transport: &ServerTransport, workspace: &Path) -> Vec<PathBuf> {
+    let ServerTransport::Stdio { command, args, cwd, .. } = transport else { return Vec::new() };
     let directory = workspace.join(cwd.as_deref().unwrap_or(Path::new("")));
     let home = paths::home();
     let place = pinion_sandbox::CommandPlace { tree: &directory, git: &directory, home: home.as_deref() };
-    let mut look = pinion_sandbox::Look::new(LOOKS);
+    let mut look = pinion_sandbox::LookBudget::new(LOOKS);
     let words: Vec<Vec<u8>> = args.iter().map(|word| without_variables(word)).collect();
     let (program, words) = (without_variables(command), words.iter().map(Vec::as_slice));
     let files = pinion_sandbox::files_of_arguments(&program, words, place, &mut look).unwrap_or_default();
@@ -60,8 +60,12 @@ mod tests {
         let database = file("store.db", &[DATABASE, &[4; 100]].concat());
         let (script, text) = (file("serve.py", b"print(1)"), file("settings", b"run: x"));
         let args = [&script, &database, &text].map(|path| path.to_string_lossy().into_owned());
-        let transport =
-            Transport::Stdio { command: "python3".into(), args: args.to_vec(), env: Default::default(), cwd: None };
+        let transport = ServerTransport::Stdio {
+            command: "python3".into(),
+            args: args.to_vec(),
+            env: Default::default(),
+            cwd: None,
+        };
         assert_eq!(programs(&transport, &workspace), [script, text]);
     }
 }

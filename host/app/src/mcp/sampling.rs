@@ -19,9 +19,9 @@ const MAX_TOKENS: u64 = 16_384;
 
 /// The calls to servers that are running.
 #[derive(Clone, Default)]
-pub(super) struct RunningCalls(Arc<Mutex<Vec<Running>>>);
+pub(super) struct RunningCalls(Arc<Mutex<Vec<RunningSampling>>>);
 
-struct Running {
+struct RunningSampling {
     id: u64,
     server: String,
     services: Services,
@@ -34,7 +34,7 @@ pub(super) struct Guard {
 }
 
 impl RunningCalls {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Running>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<RunningSampling>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl RunningCalls {
     pub(super) fn begin(&self, server: &str, services: Services) -> Guard {
         let mut calls = self.lock();
         let id = calls.iter().map(|call| call.id).max().map_or(0, |id| id + 1);
-        calls.push(Running { id, server: server.to_owned(), services });
+        calls.push(RunningSampling { id, server: server.to_owned(), services });
         Guard { calls: self.clone(), id }
     }
 
@@ -71,8 +71,8 @@ impl Drop for Guard {
 /// The parts of a request that count. Wishes for a model, a temperature or the context of the conversation have no effect.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
-    messages: Vec<Message>,
+struct SamplingRequest {
+    messages: Vec<SamplingMessage>,
     max_tokens: u64,
     #[serde(default)]
     system_prompt: Option<String>,
@@ -81,7 +81,7 @@ struct Request {
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct SamplingMessage {
     role: Role,
     content: OneOrMany,
 }
@@ -96,13 +96,13 @@ enum Role {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMany {
-    Many(Vec<Part>),
-    One(Part),
+    Many(Vec<SamplingPart>),
+    One(SamplingPart),
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Part {
+enum SamplingPart {
     Text {
         text: String,
     },
@@ -118,7 +118,8 @@ fn task(request: &str) -> Result<CompletionTask, String> {
     if request.len() > MAX_REQUEST {
         return Err(format!("the request has {} bytes, of at most {MAX_REQUEST}", request.len()));
     }
-    let request: Request = serde_json::from_str(request).map_err(|error| format!("unsupported request: {error}"))?;
+    let request: SamplingRequest =
+        serde_json::from_str(request).map_err(|error| format!("unsupported request: {error}"))?;
     if request.tools.is_some_and(|tools| tools != json!([])) {
         return Err("tools are not supported".to_owned());
     }
@@ -126,7 +127,7 @@ fn task(request: &str) -> Result<CompletionTask, String> {
         return Err(format!("{} messages, of at most {MAX_MESSAGES}", request.messages.len()));
     }
     let mut turns: Vec<(Role, Vec<Content>)> = Vec::new();
-    for Message { role, content } in request.messages {
+    for SamplingMessage { role, content } in request.messages {
         let parts = match content {
             OneOrMany::Many(parts) => parts,
             OneOrMany::One(part) => vec![part],
@@ -150,10 +151,10 @@ fn task(request: &str) -> Result<CompletionTask, String> {
     })
 }
 
-fn content_of(part: Part) -> Result<Content, String> {
+fn content_of(part: SamplingPart) -> Result<Content, String> {
     match part {
-        Part::Text { text } => Ok(Content::text(text)),
-        Part::Image { data, media_type } => {
+        SamplingPart::Text { text } => Ok(Content::text(text)),
+        SamplingPart::Image { data, media_type } => {
             let image = json!({ "media_type": media_type, "data": data });
             let image: Image = serde_json::from_value(image).map_err(|error| format!("an image: {error}"))?;
             image.check_format().map_err(|problem| format!("an image: {problem}"))?;
@@ -188,7 +189,7 @@ mod tests {
             &self,
             _: &str,
             _: pinion_agent::drawing::DrawnPart,
-            _: Vec<pinion_agent::drawing::Block>,
+            _: Vec<pinion_agent::drawing::DrawingBlock>,
         ) -> BoxFuture<'_, bool> {
             Box::pin(async { false })
         }

@@ -7,7 +7,7 @@ use crate::mcp::launch::ServerLauncher;
 use crate::mcp::lazy::McpConfig;
 use crate::mcp::tokens::TokenFile;
 use crate::model::proxies_or;
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{ChosenProxy, HttpSettings, Ports, ServerInfo, Servers};
 use pinion_plugin_runtime::McpServers;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const FIRST_START: Duration = Duration::from_secs(120);
 
 /// Returns the limit on a start that may be the first one: programs with a network may be downloaded by it.
 pub fn first_start(config: &ServerConfig) -> Duration {
-    let may_download = config.network && matches!(config.transport, Transport::Stdio { .. });
+    let may_download = config.network && matches!(config.transport, ServerTransport::Stdio { .. });
     match may_download && !config.has_startup_limit {
         true => config.startup_timeout.max(FIRST_START),
         false => config.startup_timeout,

@@ -1,7 +1,7 @@
 //! The tokens of MCP servers: in the keyring, with a pointer in a private file next to `auth.toml`, or in that file.
 
 use crate::files::private::{check, create_directory, lock, open_file, random_name, replace, try_lock};
-use crate::files::secret_place::{self, Entry, FileEntry, Place, within};
+use crate::files::secret_place::{self, FileEntry, SecretFileEntry, SecretLocation, within};
 use crate::output::text;
 use crate::screen::Screen;
 use futures_util::FutureExt as _;
@@ -58,10 +58,10 @@ impl FileEntry for TokenEntry<'_> {
         &self.file.path
     }
 
-    fn set(&self, entry: Entry<'_>) -> io::Result<()> {
+    fn set(&self, entry: SecretFileEntry<'_>) -> io::Result<()> {
         let text = match entry {
-            Entry::Secret(value) => value.expose_secret(),
-            Entry::InKeyring => self.pointer,
+            SecretFileEntry::Secret(value) => value.expose_secret(),
+            SecretFileEntry::InKeyring => self.pointer,
         };
         self.file.change(|tokens| {
             tokens.insert(self.key.to_owned(), text.to_owned());
@@ -112,8 +112,8 @@ impl TokenFile {
         let limit = (!self.is_keyring_broken.load(Ordering::Relaxed)).then_some(PATIENCE);
         let (place, problem) = secret_place::store(&account, value, &entry, limit).await?;
         match place {
-            Place::Keyring => drop(self.known().insert(key.to_owned(), (pointer, value.clone()))),
-            Place::File(_) => drop(self.known().remove(key)),
+            SecretLocation::Keyring => drop(self.known().insert(key.to_owned(), (pointer, value.clone()))),
+            SecretLocation::File(_) => drop(self.known().remove(key)),
         }
         if let Some(problem) = problem {
             self.is_keyring_broken.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use crate::mcp::programs::programs;
 use crate::output::line;
 use crate::process::hardening;
 use pinion_agent::text::exposed;
-use pinion_mcp::config::{ConfigSource, Lookup, Scope, ServerConfig, ServerFile, Transport};
+use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerConfig, ServerFile, ServerTransport};
 use std::path::{Path, PathBuf};
 
 /// Names of the workspace in files that editors and other agents share.
@@ -20,14 +20,14 @@ pub(super) fn unexpanded(text: &str, source: &ConfigSource) -> ServerFile {
 pub fn describe(texts: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, text) in texts {
-        let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
+        let source = ConfigSource { scope: ConfigScope::Project, path: PathBuf::from(path) };
         let file = unexpanded(&text, &source);
         for server in &file.servers {
             let state = if server.enabled { "" } else { " (disabled)" };
             lines.push(format!("MCP server `{}`{state}: {}", server.name, whole(&what(server))));
             lines.extend(extras(&server.transport).map(|extra| format!("  {}", whole(&extra))));
             let grants = [(server.write, "writes the workspace"), (server.network, "uses the network")];
-            let is_program = matches!(server.transport, Transport::Stdio { .. });
+            let is_program = matches!(server.transport, ServerTransport::Stdio { .. });
             lines.extend(grants.iter().filter(|(has, _)| *has && is_program).map(|(_, what)| format!("  {what}")));
         }
         for problem in &file.problems {
@@ -40,7 +40,7 @@ pub fn describe(texts: impl IntoIterator<Item = (&'static str, String)>) -> Vec<
 /// Returns the files of a workspace that servers in a file of it run, relative to the workspace. Its names in the text are
 /// replaced; behind other variables, the rest of a path counts.
 pub fn programs_in(text: &str, path: &str, workspace: &Path) -> Vec<PathBuf> {
-    let source = ConfigSource { scope: Scope::Project, path: PathBuf::from(path) };
+    let source = ConfigSource { scope: ConfigScope::Project, path: PathBuf::from(path) };
     let filled = |name: &str| match (name, hardening::variable("HOME")) {
         _ if WORKSPACE.contains(&name) => Lookup::Value(workspace.to_string_lossy().into_owned()),
         ("HOME", Some(home)) => Lookup::Value(home),
@@ -61,12 +61,12 @@ fn whole(text: &str) -> String {
 }
 
 /// Returns the variables and the directory of a program, or the headers that an address gets.
-fn extras(transport: &Transport) -> impl Iterator<Item = String> {
+fn extras(transport: &ServerTransport) -> impl Iterator<Item = String> {
     let (sets, directory) = match transport {
-        Transport::Stdio { env, cwd, .. } => {
+        ServerTransport::Stdio { env, cwd, .. } => {
             (env.iter().map(|(name, value)| format!("sets {name}={value}")).collect(), cwd.clone())
         }
-        Transport::Http { headers, .. } => {
+        ServerTransport::Http { headers, .. } => {
             (headers.keys().map(|name| format!("sends the header {name}")).collect(), None)
         }
     };
@@ -77,11 +77,11 @@ fn extras(transport: &Transport) -> impl Iterator<Item = String> {
 /// Returns the command line or the address of a server.
 pub fn what(server: &ServerConfig) -> String {
     match &server.transport {
-        Transport::Stdio { command, args, .. } => {
+        ServerTransport::Stdio { command, args, .. } => {
             let words = std::iter::once(command).chain(args);
             words.map(|word| pinion_plugin_runtime::shell_word(Path::new(word))).collect::<Vec<_>>().join(" ")
         }
         // Braces of variables that stand for themselves are percent-encoded in paths.
-        Transport::Http { url, .. } => url.as_str().replace("$%7B", "${").replace("%7D", "}"),
+        ServerTransport::Http { url, .. } => url.as_str().replace("$%7B", "${").replace("%7D", "}"),
     }
 }

@@ -27,7 +27,7 @@ impl Exchanges {
     ///
     /// # Errors
     /// A file cannot be read or created, or is invalid.
-    pub fn of(options: &RunOptions) -> Result<Self> {
+    pub fn from_args(options: &RunOptions) -> Result<Self> {
         match (&options.record, &options.replay) {
             (Some(file), _) => record(file),
             (None, Some(file)) => replay(file),
@@ -114,7 +114,7 @@ mod tests {
         let file = directory.path().join("file.jsonl");
         std::fs::write(&file, text).unwrap();
         let options = RunOptions { replay: Some(file.clone()), ..RunOptions::default() };
-        Exchanges::of(&options)
+        Exchanges::from_args(&options)
     }
 
     #[test]
@@ -136,10 +136,10 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("run.jsonl");
         let options = RunOptions { record: Some(file.clone()), ..RunOptions::default() };
-        let exchanges = Exchanges::of(&options).unwrap();
+        let exchanges = Exchanges::from_args(&options).unwrap();
         assert!(exchanges.recorder().is_some() && exchanges.finish().is_ok());
         assert!(Playback::is_recording(&std::fs::read_to_string(file).unwrap()));
         let options = RunOptions { record: Some("/no/such/directory/run.jsonl".into()), ..RunOptions::default() };
-        assert!(Exchanges::of(&options).unwrap_err().to_string().contains("/no/such/directory"));
+        assert!(Exchanges::from_args(&options).unwrap_err().to_string().contains("/no/such/directory"));
     }
 }

@@ -15,4 +15,4 @@ pub use self::environment::proxies_or;
 pub use self::lacking::Lacking;
 pub use self::select::Chosen;
 pub use self::stored_keys::{MAX_KEY, key_in};
-pub use crate::files::secret_place::Place;
+pub use crate::files::secret_place::SecretLocation;

@@ -19,9 +19,9 @@ use pinion_agent::Provider;
 use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
-    BrowserLogin, Fallback, FallbackMember, HttpSettings, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
+    BrowserLogin, Fallback, FallbackMember, KeyError, KeyOrigin, KeySources, ModelTable, PlatformKeyring,
     ProviderConfig, ProviderContext, ProviderInfo, Registry, RegistryError, Replay, Script, ServedWindow,
-    ThinkingStyle, build_info,
+    ThinkingStyle, TransportSettings, build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -281,7 +281,9 @@ impl Base {
         let config = provider_config(info, said, base_url);
         let is_asked = known.request_limit().is_none() && self.exchanges.playback().is_none();
         let window = match is_asked {
-            true => ServedWindow::of(info, config.clone(), &name, &context).map_err(Failure::from)?.map(Arc::new),
+            true => {
+                ServedWindow::from_config(info, config.clone(), &name, &context).map_err(Failure::from)?.map(Arc::new)
+            }
             false => None,
         };
         let provider = build_info(info, config, context, models.clone()).map_err(Failure::from)?;
@@ -348,8 +350,8 @@ impl Base {
     }
 
     /// Returns the sources of a provider's key: the environment, the keyring, `auth.toml` and the user's command.
-    fn keys(&self, info: &'static ProviderInfo) -> Keys {
-        let keys = Keys::new(info)
+    fn keys(&self, info: &'static ProviderInfo) -> KeySources {
+        let keys = KeySources::new(info)
             .environment(hardening::variable)
             .keyring(Arc::new(PlatformKeyring))
             .auth_file(self.paths.auth_file());
@@ -399,14 +401,14 @@ fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
 }
 
 pub(super) fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
-    let usual = HttpSettings::default();
+    let usual = TransportSettings::default();
     let proxy = proxies_or(said.proxy.as_deref(), &format!("[providers.{}] proxy", info.name));
     ProviderConfig {
         name: info.name.to_owned(),
         base_url,
         api_key: None,
         headers: said.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
-        http: HttpSettings {
+        http: TransportSettings {
             connect_timeout: seconds(said.connect_timeout_seconds, usual.connect_timeout),
             header_timeout: seconds(said.header_timeout_seconds, usual.header_timeout),
             idle_timeout: seconds(said.idle_timeout_seconds, usual.idle_timeout),

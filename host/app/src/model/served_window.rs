@@ -113,7 +113,7 @@ mod tests {
         let info = pinion_providers::provider("openrouter").unwrap();
         let of = |model: &str| {
             let (config, context) = Default::default();
-            ServedWindow::of(info, config, model, &context).unwrap().unwrap()
+            ServedWindow::from_config(info, config, model, &context).unwrap().unwrap()
         };
         let (one, other) = (of("one"), of("other"));
         assert_eq!(known(&paths, &one), KnownWindow::Unasked);

@@ -3,7 +3,7 @@
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::{create_directory, lock, owner_hint, read_settings, replace};
-use crate::files::secret_place::{self, Entry, FileEntry, Place};
+use crate::files::secret_place::{self, FileEntry, SecretFileEntry, SecretLocation};
 use pinion_providers::{AuthFile, Keyring as _, PlatformKeyring};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::path::Path;
@@ -30,10 +30,10 @@ impl FileEntry for AuthTable<'_> {
         self.path
     }
 
-    fn set(&self, entry: Entry<'_>) -> Result<()> {
+    fn set(&self, entry: SecretFileEntry<'_>) -> Result<()> {
         let key = match entry {
-            Entry::Secret(key) => Some(key),
-            Entry::InKeyring => None,
+            SecretFileEntry::Secret(key) => Some(key),
+            SecretFileEntry::InKeyring => None,
         };
         self.base.change_file(self.provider, key).map(drop)
     }
@@ -58,7 +58,7 @@ impl Base {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub async fn store_key(&self, provider: &str, key: &SecretString) -> Result<Place> {
+    pub async fn store_key(&self, provider: &str, key: &SecretString) -> Result<SecretLocation> {
         self.secrets.add(key);
         let table = AuthTable { base: self, path: &self.paths.auth_file(), provider };
         let (place, _) = secret_place::store(provider, key, &table, Some(PATIENCE)).await?;
@@ -69,13 +69,13 @@ impl Base {
     ///
     /// # Errors
     /// The keyring or the file cannot be changed.
-    pub async fn remove_key(&self, provider: &str) -> Result<Vec<Place>> {
+    pub async fn remove_key(&self, provider: &str) -> Result<Vec<SecretLocation>> {
         let mut places = Vec::new();
         if PlatformKeyring.remove(provider).await.map_err(Failure::from)? {
-            places.push(Place::Keyring);
+            places.push(SecretLocation::Keyring);
         }
         if self.change_file(provider, None)? {
-            places.push(Place::File(self.paths.auth_file()));
+            places.push(SecretLocation::File(self.paths.auth_file()));
         }
         Ok(places)
     }

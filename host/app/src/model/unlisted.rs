@@ -49,6 +49,6 @@ impl Base {
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let context = ProviderContext { certificates: certificates(&said)?, ..ProviderContext::default() };
         let base_url = self.base_url_of(info, None);
-        Ok((info, OllamaModels::of(provider_config(info, said, base_url), &context)?))
+        Ok((info, OllamaModels::from_config(provider_config(info, said, base_url), &context)?))
     }
 }

@@ -1,6 +1,6 @@
 //! The components that are embedded in this program.
 
-use pinion_plugin_runtime::Source;
+use pinion_plugin_runtime::PluginSource;
 
 /// An embedded plugin.
 pub struct BuiltIn {
@@ -56,8 +56,8 @@ impl BuiltIn {
     }
 
     /// Returns the source that the runtime loads it from.
-    pub fn source(&self) -> Source {
-        Source::BuiltIn { name: self.name, bytes: self.bytes, description: self.description }
+    pub fn source(&self) -> PluginSource {
+        PluginSource::BuiltIn { name: self.name, bytes: self.bytes, description: self.description }
     }
 }
 

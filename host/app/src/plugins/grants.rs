@@ -2,7 +2,7 @@
 //!
 //! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and its ceiling.
 
-use crate::files::records::{Record, RecordFile};
+use crate::files::records::{RecordFile, TableRecord};
 use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Pin {
     pub granted_for: Ceiling,
 }
 
-impl Record for Pin {
+impl TableRecord for Pin {
     const TABLE: &'static str = "component";
     const COMMENT: &'static str = "Written by `pinion plugin grant` and `pinion plugin revoke`.";
 }
@@ -40,11 +40,11 @@ pub type GrantsFile = RecordFile<Pin>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_plugin_runtime::{Access, Asks, Lifetime};
+    use pinion_plugin_runtime::{Asks, FileAccess, Lifetime};
     use std::collections::BTreeMap;
 
     fn pin() -> Pin {
-        let files = BTreeMap::from([(PathBuf::from("."), Access::Write)]);
+        let files = BTreeMap::from([(PathBuf::from("."), FileAccess::Write)]);
         Pin {
             name: "deploy".to_owned(),
             source: FileOrigin::User,
@@ -53,7 +53,7 @@ mod tests {
             config: true,
             grants: GrantTable { files, ..GrantTable::default() },
             granted_for: Ceiling {
-                asks: Asks { files: Some(Access::Write), process: true, ..Asks::default() },
+                asks: Asks { files: Some(FileAccess::Write), process: true, ..Asks::default() },
                 lifetime: Lifetime::Session,
                 tools: BTreeMap::from([("sh".to_owned(), pinion_agent::Authority::ALL)]),
                 commands: ["go".to_owned()].into(),

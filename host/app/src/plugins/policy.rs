@@ -14,8 +14,8 @@ use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::stamp::Stamp;
 pub use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
-    Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, Likeness, LoadError, PluginPolicy,
-    PluginSettings, Source, is_alike, without_links,
+    Asks, Ceiling, Component, FileAccess, FileOrigin, GrantTable, Grants, Likeness, LoadError, PluginPolicy,
+    PluginSettings, PluginSource, is_alike, without_links,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The names of built-in plugins, which no file may claim.
 static RESERVED: LazyLock<Vec<(&str, Likeness)>> =
-    LazyLock::new(|| BUILT_IN.iter().map(|built_in| (built_in.name, Likeness::of(built_in.name))).collect());
+    LazyLock::new(|| BUILT_IN.iter().map(|built_in| (built_in.name, Likeness::from_name(built_in.name))).collect());
 
 /// The effect of loading a component on the grants of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Binding {
 #[derive(Debug, Clone)]
 pub struct CallGrants {
     /// The component that receives them.
-    pub target: Target,
+    pub target: GrantTarget,
     /// The grants of the call.
     pub grants: Grants,
     /// Replaces its section of the config.
@@ -49,7 +49,7 @@ pub struct CallGrants {
 
 /// The component that a command names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum GrantTarget {
     /// The plugin that a run loads under this name.
     Name(String),
     /// The plugin in this file.
@@ -57,16 +57,16 @@ pub enum Target {
 }
 
 /// The policy of one runtime.
-pub struct Policy {
+pub struct RuntimePolicy {
     base: Base,
     binding: Binding,
     call: Option<CallGrants>,
     file: GrantsFile,
-    state: Mutex<State>,
+    state: Mutex<PolicyState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PolicyState {
     /// The digest that this process loaded last, by path.
     last: HashMap<PathBuf, String>,
     /// True if the component received grants before it was compiled, by path and digest.
@@ -90,7 +90,7 @@ struct Pins {
 }
 
 impl Pins {
-    fn of(all: Vec<Pin>) -> Self {
+    fn from_pins(all: Vec<Pin>) -> Self {
         // The first one of a path counts.
         let by_path = all.iter().enumerate().rev().map(|(at, pin)| (pin.path.clone(), at)).collect();
         Self { all, by_path }
@@ -114,7 +114,7 @@ fn section<'a>(plugins: &'a UserPlugins, name: &str, origin: FileOrigin) -> Opti
 }
 
 /// The relation of a file to the existing grants.
-enum Standing {
+enum GrantStanding {
     /// This pin contains its grants.
     Pinned(Box<Pin>),
     /// Nothing is bound to the file, and the config's grants for its name are not bound to another file.
@@ -125,17 +125,23 @@ enum Standing {
     HeldBack(String),
 }
 
-impl Policy {
+impl RuntimePolicy {
     /// The policy of a workspace; `call` replaces the grants of one plugin.
     pub fn new(base: &Base, binding: Binding, call: Option<CallGrants>) -> Self {
         let file = GrantsFile::new(base.paths.grants_file());
-        let config = Some((Stamp::of(&base.paths.config_file()), Arc::new(base.config.user_plugins.clone())));
-        Self { base: base.clone(), binding, call, file, state: Mutex::new(State { config, ..State::default() }) }
+        let config = Some((Stamp::from_path(&base.paths.config_file()), Arc::new(base.config.user_plugins.clone())));
+        Self {
+            base: base.clone(),
+            binding,
+            call,
+            file,
+            state: Mutex::new(PolicyState { config, ..PolicyState::default() }),
+        }
     }
 
     /// Returns the plugins in the user's config, reading it again only if it has changed. An invalid file changes nothing.
     fn user_plugins(&self) -> Arc<UserPlugins> {
-        let stamp = Stamp::of(&self.base.paths.config_file());
+        let stamp = Stamp::from_path(&self.base.paths.config_file());
         let known = self.state().config.clone();
         if let Some((_, plugins)) = known.as_ref().filter(|(known, _)| *known == stamp) {
             return plugins.clone();
@@ -164,7 +170,7 @@ impl Policy {
         // The model may read the output of a program, wherever `bash` had to put it.
         let output = self.base.output.directory();
         if name == "fs" && !grants.files.is_empty() && output.is_dir() {
-            grants.files.insert(output.to_owned(), Access::Read);
+            grants.files.insert(output.to_owned(), FileAccess::Read);
         }
         let mut config = plugin.map(config_of).unwrap_or_default();
         if name == SKILL_READER {
@@ -188,12 +194,12 @@ impl Policy {
                 Some(pin) => self.pinned(component, origin, pin),
                 None => self.unpinned(component, path, origin, section, &pins.all),
             },
-            Err(error) => Standing::HeldBack(self.unusable(error)),
+            Err(error) => GrantStanding::HeldBack(self.unusable(error)),
         };
         let project = self.base.config.project_plugins.get(name).filter(|_| origin == FileOrigin::Project);
         let mut settings = PluginSettings { hint: grant_hint(path, &standing, component), ..PluginSettings::default() };
         match &standing {
-            Standing::Pinned(pin) => {
+            GrantStanding::Pinned(pin) => {
                 settings.grants = self.base.grants(&pin.grants);
                 if let Some(section) = section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
@@ -203,14 +209,14 @@ impl Policy {
                 }
                 settings.ceiling = Some(pin.granted_for.clone());
             }
-            Standing::Free => {
+            GrantStanding::Free => {
                 if let Some(section) = section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
                     settings.grants = self.base.grants(&section.grants);
                 }
             }
-            Standing::Stranger => {}
-            Standing::HeldBack(why) => settings.held_back = Some(why.clone()),
+            GrantStanding::Stranger => {}
+            GrantStanding::HeldBack(why) => settings.held_back = Some(why.clone()),
         }
         if let Some(project) = project {
             settings.config = config_of(project);
@@ -227,17 +233,17 @@ impl Policy {
         origin: FileOrigin,
         section: Option<&FilePlugin>,
         pins: &[Pin],
-    ) -> Standing {
+    ) -> GrantStanding {
         let name = &component.manifest.name;
-        let Some(section) = section else { return Standing::Stranger };
+        let Some(section) = section else { return GrantStanding::Stranger };
         let withheld = |why: String| match section.grants == GrantTable::default()
             || component.manifest.capabilities == Asks::default()
         {
-            true => Standing::Stranger,
+            true => GrantStanding::Stranger,
             false => {
                 let asked = component.manifest.capabilities.words().join(" ");
                 let hint = format!("hint: pinion plugin grant {} {asked}", shown(path));
-                Standing::HeldBack(format!("{why}\n{}", hint.trim_end()))
+                GrantStanding::HeldBack(format!("{why}\n{}", hint.trim_end()))
             }
         };
         if let Some(pin) = pins.iter().find(|pin| pin.config && is_alike(&pin.name, name)) {
@@ -251,26 +257,26 @@ impl Policy {
             Some(other) => {
                 withheld(format!("{} has the same name, and [plugins.{name}.grants] can mean either", shown(other)))
             }
-            None => Standing::Free,
+            None => GrantStanding::Free,
         }
     }
 
-    fn pinned(&self, component: &Component<'_>, origin: FileOrigin, pin: &Pin) -> Standing {
+    fn pinned(&self, component: &Component<'_>, origin: FileOrigin, pin: &Pin) -> GrantStanding {
         let is_empty = !pin.config && pin.grants == GrantTable::default();
         let path = shown(&pin.path);
         let held_back = |why: String| match is_empty || component.manifest.capabilities == Asks::default() {
-            true => Standing::Stranger,
-            false => Standing::HeldBack(format!("{why}\nhint: pinion plugin grant {path}")),
+            true => GrantStanding::Stranger,
+            false => GrantStanding::HeldBack(format!("{why}\nhint: pinion plugin grant {path}")),
         };
         if origin == FileOrigin::Project && !self.base.is_trusted_plugin(&pin.path) {
-            return Standing::HeldBack(format!("{path} is not in a trusted project\nhint: pinion trust add"));
+            return GrantStanding::HeldBack(format!("{path} is not in a trusted project\nhint: pinion trust add"));
         }
         if pin.name != component.manifest.name || pin.source != origin {
-            return held_back(format!("{path} was granted as plugin `{}`, {}", pin.name, pin.source.words()));
+            return held_back(format!("{path} was granted as plugin `{}`, {}", pin.name, pin.source.describe_origin()));
         }
         let is_followed = self.state().last.get(&pin.path) == Some(&pin.digest) && !pin.path.is_symlink();
         if pin.digest == component.digest || is_followed {
-            return Standing::Pinned(Box::new(pin.clone()));
+            return GrantStanding::Pinned(Box::new(pin.clone()));
         }
         held_back(format!("{path} has changed since it was granted"))
     }
@@ -278,13 +284,13 @@ impl Policy {
     /// Returns the pins, reading them again only if the file has changed.
     fn pins(&self) -> io::Result<Arc<Pins>> {
         // A missing file has no stamp and is cheap to look for.
-        let stamp = Stamp::of(self.file.path());
+        let stamp = Stamp::from_path(self.file.path());
         if let Some((known, pins)) = &self.state().pins
             && Some(*known) == stamp
         {
             return Ok(pins.clone());
         }
-        let pins = Arc::new(Pins::of(self.file.read()?));
+        let pins = Arc::new(Pins::from_pins(self.file.read()?));
         self.state().pins = stamp.map(|stamp| (stamp, pins.clone()));
         Ok(pins)
     }
@@ -294,8 +300,8 @@ impl Policy {
         let mut state = self.state();
         let mut installed = Vec::new();
         for source in self.base.installed() {
-            let Source::File { path, .. } = &source else { continue };
-            let Some(stamp) = Stamp::of(path) else { continue };
+            let PluginSource::File { path, .. } = &source else { continue };
+            let Some(stamp) = Stamp::from_path(path) else { continue };
             let known = state.names.get(path).filter(|known| known.0 == stamp).map(|known| known.1.clone());
             let found = known.unwrap_or_else(|| {
                 let found = source.inspect().ok().map(|(inspection, _)| inspection.manifest.name);
@@ -325,12 +331,12 @@ impl Policy {
             None => self.unpinned(component, path, origin, section, pins),
         };
         match standing {
-            Standing::Pinned(pin) => {
+            GrantStanding::Pinned(pin) => {
                 let same = pins.iter_mut().filter(|other| other.path == pin.path);
                 same.for_each(|pin| component.digest.clone_into(&mut pin.digest));
                 true
             }
-            Standing::Free => {
+            GrantStanding::Free => {
                 if section.is_some_and(|section| section.grants != GrantTable::default()) {
                     pins.push(Pin {
                         name: component.manifest.name.clone(),
@@ -344,7 +350,7 @@ impl Policy {
                 }
                 true
             }
-            Standing::Stranger | Standing::HeldBack(_) => false,
+            GrantStanding::Stranger | GrantStanding::HeldBack(_) => false,
         }
     }
 
@@ -353,12 +359,12 @@ impl Policy {
         format!("no grants of plugin files apply, because {path} is unusable: {error}\nhint: fix or remove {path}")
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PolicyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PluginPolicy for Policy {
+impl PluginPolicy for RuntimePolicy {
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError> {
         self.decide(component, &self.view())
     }
@@ -369,7 +375,7 @@ impl PluginPolicy for Policy {
     }
 
     fn loaded(&self, component: &Component<'_>, offered: &Ceiling) -> Result<(), LoadError> {
-        let Source::File { path, origin } = component.source else { return Ok(()) };
+        let PluginSource::File { path, origin } = component.source else { return Ok(()) };
         let path = component.path.unwrap_or(path);
         let was_given = self.state().given.remove(&(path.to_owned(), component.digest.to_owned())).unwrap_or_default();
         if was_given && self.binding == Binding::Bind {
@@ -387,19 +393,19 @@ impl PluginPolicy for Policy {
     }
 }
 
-impl Policy {
+impl RuntimePolicy {
     /// Decides on a component.
     fn decide(&self, component: &Component<'_>, view: &View) -> Result<PluginSettings, LoadError> {
         let name = &component.manifest.name;
         if self.base.is_disabled(name) {
             return Err(LoadError::Disabled(name.clone()));
         }
-        let by_name = Some(Target::Name(name.clone()));
+        let by_name = Some(GrantTarget::Name(name.clone()));
         let (mut settings, targets) = match component.source {
-            Source::BuiltIn { name, .. } => (self.built_in(name, view), [by_name, None]),
-            Source::File { path, origin } => {
+            PluginSource::BuiltIn { name, .. } => (self.built_in(name, view), [by_name, None]),
+            PluginSource::File { path, origin } => {
                 let path = component.path.unwrap_or(path);
-                let likeness = Likeness::of(name);
+                let likeness = Likeness::from_name(name);
                 if let Some((built_in, _)) = RESERVED.iter().find(|(_, reserved)| reserved.is_like(&likeness)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: (*built_in).to_owned() });
                 }
@@ -408,7 +414,7 @@ impl Policy {
                 }
                 // A name never selects a project's plugin; the user must name the file.
                 let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
-                (self.of_file(component, path, *origin, view), [by_name, Some(Target::File(path.to_owned()))])
+                (self.of_file(component, path, *origin, view), [by_name, Some(GrantTarget::File(path.to_owned()))])
             }
         };
         if let Some(call) = &self.call
@@ -445,15 +451,19 @@ impl Policy {
 }
 
 /// Returns the command that grants more to a file, if editing the config is not the way.
-fn grant_hint(path: &Path, standing: &Standing, component: &Component<'_>) -> Option<String> {
+fn grant_hint(path: &Path, standing: &GrantStanding, component: &Component<'_>) -> Option<String> {
     let asks = component.manifest.capabilities.words().join(" ");
     match standing {
-        Standing::Pinned(pin) if pin.config => Some(format!("pinion plugin grant {}", shown(path))),
-        Standing::Stranger if !matches!(component.source, Source::File { origin: FileOrigin::Project, .. }) => None,
-        Standing::Pinned(_) | Standing::Stranger | Standing::HeldBack(_) => {
+        GrantStanding::Pinned(pin) if pin.config => Some(format!("pinion plugin grant {}", shown(path))),
+        GrantStanding::Stranger
+            if !matches!(component.source, PluginSource::File { origin: FileOrigin::Project, .. }) =>
+        {
+            None
+        }
+        GrantStanding::Pinned(_) | GrantStanding::Stranger | GrantStanding::HeldBack(_) => {
             Some(format!("pinion plugin grant {} {asks}", shown(path)).trim_end().to_owned())
         }
-        Standing::Free => None,
+        GrantStanding::Free => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::plugins::policy::{Binding, Policy};
+use crate::plugins::policy::{Binding, RuntimePolicy};
 use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
 use crate::run::notices::announce_compiling;
 use pinion_plugin_runtime::{
@@ -23,12 +23,12 @@ impl Base {
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {
-        self.runtime_with(engine, Policy::new(self, Binding::Bind, None), info, on_notice)
+        self.runtime_with(engine, RuntimePolicy::new(self, Binding::Bind, None), info, on_notice)
     }
 
     /// Creates a runtime for inspection, which binds no grants to loaded files.
     pub fn showing(&self) -> Result<Runtime> {
-        let (policy, screen) = (Policy::new(self, Binding::LookOnly, None), self.screen.clone());
+        let (policy, screen) = (RuntimePolicy::new(self, Binding::LookOnly, None), self.screen.clone());
         self.runtime_with(self.begin_engine(), policy, Arc::new(NoInfo), move |notice| {
             announce_compiling(&*screen, &notice)
         })
@@ -38,7 +38,7 @@ impl Base {
     pub fn runtime_with(
         &self,
         engine: StartingEngine,
-        policy: Policy,
+        policy: RuntimePolicy,
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {

@@ -22,22 +22,22 @@ pub struct PluginSecrets {
     paths: Paths,
     redacted: Secrets,
     sandbox: KeyCommandSandbox,
-    state: Mutex<State>,
+    state: Mutex<SecretsState>,
 }
 
-struct State {
+struct SecretsState {
     /// The state of the config when it was read.
     stamp: Option<Stamp>,
-    entries: BTreeMap<String, Arc<Entry>>,
+    entries: BTreeMap<String, Arc<SecretEntry>>,
 }
 
 /// A secret, with the command that prints its value.
-struct Entry {
+struct SecretEntry {
     secret: DefinedSecret,
     command: Option<KeyCommand>,
 }
 
-impl Entry {
+impl SecretEntry {
     fn new(name: &str, secret: DefinedSecret, sandbox: &KeyCommandSandbox) -> Arc<Self> {
         let command = match &secret.origin {
             SecretOrigin::Command(line, grants) => {
@@ -59,16 +59,17 @@ impl fmt::Debug for PluginSecrets {
 impl PluginSecrets {
     /// Uses the secrets of a config that was just read. Values are added to `redacted`.
     pub fn new(paths: &Paths, defined: &DefinedSecrets, redacted: &Secrets, sandbox: KeyCommandSandbox) -> Self {
-        let entry =
-            |(name, secret): (&String, &DefinedSecret)| (name.clone(), Entry::new(name, secret.clone(), &sandbox));
+        let entry = |(name, secret): (&String, &DefinedSecret)| {
+            (name.clone(), SecretEntry::new(name, secret.clone(), &sandbox))
+        };
         let entries = defined.iter().map(entry).collect();
-        let state = Mutex::new(State { stamp: Stamp::of(&paths.config_file()), entries });
+        let state = Mutex::new(SecretsState { stamp: Stamp::from_path(&paths.config_file()), entries });
         Self { paths: paths.clone(), redacted: redacted.clone(), sandbox, state }
     }
 
     /// Returns a secret, reading the config again only if it has changed. An invalid file changes nothing.
-    fn entry(&self, name: &str) -> Option<Arc<Entry>> {
-        let stamp = Stamp::of(&self.paths.config_file());
+    fn entry(&self, name: &str) -> Option<Arc<SecretEntry>> {
+        let stamp = Stamp::from_path(&self.paths.config_file());
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.stamp != stamp {
             match Config::secrets_of_user(&self.paths) {
@@ -129,13 +130,13 @@ impl PluginSecrets {
     }
 }
 
-impl State {
+impl SecretsState {
     /// Takes new definitions. Unchanged ones keep the output of their command.
     fn replace(&mut self, defined: DefinedSecrets, sandbox: &KeyCommandSandbox) {
         let old = std::mem::take(&mut self.entries);
         let entry = |(name, secret): (String, DefinedSecret)| {
             let same = old.get(&name).filter(|old| old.secret == secret).cloned();
-            let entry = same.unwrap_or_else(|| Entry::new(&name, secret, sandbox));
+            let entry = same.unwrap_or_else(|| SecretEntry::new(&name, secret, sandbox));
             (name, entry)
         };
         self.entries = defined.into_iter().map(entry).collect();
@@ -178,7 +179,7 @@ mod tests {
         std::fs::write(paths.config_file(), config).unwrap();
         let redacted = Secrets::default();
         let defined = Config::secrets_of_user(&paths).unwrap();
-        let secrets = PluginSecrets::new(&paths, &defined, &redacted, KeyCommandSandbox::off());
+        let secrets = PluginSecrets::new(&paths, &defined, &redacted, KeyCommandSandbox::without_sandbox());
         (home, secrets, redacted)
     }
 

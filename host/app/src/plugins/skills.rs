@@ -17,7 +17,7 @@
 use crate::base::Base;
 use crate::files::paths;
 use crate::files::repository::Repository;
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::FileAccess;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -53,7 +53,7 @@ pub struct Skills {
     prompts: Vec<PathBuf>,
     /// Everything whose change may change the skills or prompts.
     watched: Vec<PathBuf>,
-    grants: BTreeMap<PathBuf, Access>,
+    grants: BTreeMap<PathBuf, FileAccess>,
     entries: usize,
 }
 
@@ -96,11 +96,11 @@ impl Base {
         for (directory, is_users) in self.skill_directories() {
             let Ok(real) = directory.canonicalize() else { continue };
             if is_users {
-                skills.grants.insert(real.clone(), Access::Read);
+                skills.grants.insert(real.clone(), FileAccess::Read);
                 skills.add_all(&real, None, MAX_DEPTH);
             } else if let Some(root) = root.as_ref().filter(|root| real.starts_with(root)) {
                 // The root, beneath which the runtime finds everything that the plugin opens.
-                skills.grants.insert(root.clone(), Access::Read);
+                skills.grants.insert(root.clone(), FileAccess::Read);
                 skills.add_all(&real, Some(root), MAX_DEPTH);
             } else {
                 skills.add_problem(directory);
@@ -201,7 +201,7 @@ impl Skills {
     fn add(&mut self, directory: PathBuf, is_users: bool, is_link: bool, metadata: &Metadata) {
         let stamp = stamp(metadata);
         if is_link && is_users {
-            self.grants.insert(directory.clone(), Access::Read);
+            self.grants.insert(directory.clone(), FileAccess::Read);
         }
         self.watched.extend([directory.clone(), directory.join(SKILL_MD)]);
         self.found.push(Skill { directory, is_users, stamp, problem: None });
@@ -209,7 +209,7 @@ impl Skills {
 
     /// Adds the files in a directory of prompts.
     fn add_prompts(&mut self, directory: &Path) {
-        self.grants.insert(directory.to_owned(), Access::Read);
+        self.grants.insert(directory.to_owned(), FileAccess::Read);
         self.watched.push(directory.to_owned());
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let is_prompt = |path: &PathBuf| path.extension().is_some_and(|end| end == "md") && path.is_file();
@@ -236,7 +236,7 @@ impl Skills {
     }
 
     /// Returns the directories that the plugin may read.
-    pub fn grants(&self) -> &BTreeMap<PathBuf, Access> {
+    pub fn grants(&self) -> &BTreeMap<PathBuf, FileAccess> {
         &self.grants
     }
 

@@ -3,7 +3,7 @@
 use crate::base::Base;
 use crate::options::RunOptions;
 use crate::plugins::builtin::{BUILT_IN, BuiltIn, OPENAPI_BRIDGE};
-use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in, without_links};
+use pinion_plugin_runtime::{FileOrigin, PluginDirectory, PluginSource, is_alike, plugins_in, without_links};
 use std::path::Path;
 
 /// The use of a runtime, which decides on the plugins to load.
@@ -18,17 +18,18 @@ pub enum Purpose {
 impl Base {
     /// Returns the plugins that a run loads, in their order of precedence in name collisions. Disabled files are among
     /// them, because only the runtime reads the names in their manifests.
-    pub fn sources(&self, options: &RunOptions, purpose: Purpose) -> Vec<Source> {
+    pub fn sources(&self, options: &RunOptions, purpose: Purpose) -> Vec<PluginSource> {
         let built_in = self.built_in(options, purpose);
-        let mut sources: Vec<Source> = built_in.map(BuiltIn::source).collect();
+        let mut sources: Vec<PluginSource> = built_in.map(BuiltIn::source).collect();
         sources.extend(options.plugins.iter().map(|path| self.named(path)));
         let files = plugins_in(&self.plugin_directories(options));
         // With `PINION_HOME` in the workspace, the user's directory can be the project's.
         let users = self.paths.plugins().canonicalize().ok();
         let is_left_out = options.no_plugins || self.workspace.join(".pinion/plugins").canonicalize().ok() == users;
         let project = if is_left_out { Vec::new() } else { self.config.project.plugins() };
-        let project = project.into_iter().map(|plugin| Source::File { path: plugin.path, origin: FileOrigin::Project });
-        let new: Vec<Source> = files.into_iter().chain(project).filter(|file| !sources.contains(file)).collect();
+        let project =
+            project.into_iter().map(|plugin| PluginSource::File { path: plugin.path, origin: FileOrigin::Project });
+        let new: Vec<PluginSource> = files.into_iter().chain(project).filter(|file| !sources.contains(file)).collect();
         sources.extend(new);
         sources
     }
@@ -60,16 +61,16 @@ impl Base {
 
     /// Returns the source for a file that the user named. Its location decides its origin, so naming a project's plugin
     /// does not make it the user's.
-    pub fn named(&self, path: &Path) -> Source {
+    pub fn named(&self, path: &Path) -> PluginSource {
         let path = self.workspace.join(path);
         let identity = without_links(&path);
         let users = self.paths.plugins().canonicalize().ok();
         let users = users.and_then(|users| identity.strip_prefix(users).ok().filter(|place| is_place(place)));
         let is_projects = is_in_project(&identity) || path.canonicalize().is_ok_and(|path| is_in_project(&path));
         match (users, is_projects) {
-            (Some(place), _) => Source::File { path: self.paths.plugins().join(place), origin: FileOrigin::User },
-            (_, true) => Source::File { path: identity, origin: FileOrigin::Project },
-            _ => Source::File { path, origin: FileOrigin::Named },
+            (Some(place), _) => PluginSource::File { path: self.paths.plugins().join(place), origin: FileOrigin::User },
+            (_, true) => PluginSource::File { path: identity, origin: FileOrigin::Project },
+            _ => PluginSource::File { path, origin: FileOrigin::Named },
         }
     }
 
@@ -89,7 +90,7 @@ impl Base {
     }
 
     /// Returns the files in the user's plugin directory.
-    pub fn installed(&self) -> Vec<Source> {
+    pub fn installed(&self) -> Vec<PluginSource> {
         plugins_in(&[PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User }])
     }
 

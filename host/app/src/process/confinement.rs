@@ -14,13 +14,13 @@ use crate::mcp::lazy::LazyServers;
 use crate::options::SandboxMode;
 use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
 use crate::process::repositories::{Looks, OtherRepositories, nested_settings, repositories};
-use crate::process::running::Running;
+use crate::process::running::RunningProgram;
 use crate::process::sandbox_parts::{helper, limits, without_links};
-use pinion_exclusions::{Finder, Found, Place};
+use pinion_exclusions::{ExcludedPaths, ExcludedPlace, Finder};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
-    Denial, Enforcement, Launcher, Layers, Limits, Network, Policy, Program, Protected, Repository, SandboxError,
-    Support, Surroundings, hint, no_network, quiet_host, secret_paths, tracing_hint, unreachable_host,
+    Denial, Enforcement, Launcher, Layers, Network, Program, Protected, ProtectedPlaces, Repository, ResourceLimits,
+    SandboxError, SandboxPolicy, Support, hint, no_network, quiet_host, secret_paths, tracing_hint, unreachable_host,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub struct SandboxedPrograms {
     settings: SandboxSettings,
     enforcement: Enforcement,
     /// The limits on each program, which do not change.
-    limits: OnceLock<Limits>,
+    limits: OnceLock<ResourceLimits>,
     workspace: PathBuf,
     /// The host's directories.
     own: Vec<PathBuf>,
@@ -73,11 +73,11 @@ pub struct SandboxedPrograms {
 /// The policy of a program, and the paths that it was made from.
 pub struct Planned {
     /// The policy of the sandbox.
-    pub policy: Policy,
+    pub policy: SandboxPolicy,
     /// Protected paths, which are among the read-only ones.
     pub protected: Protected,
     /// Files that are excluded from it.
-    pub found: Arc<Found>,
+    pub found: Arc<ExcludedPaths>,
 }
 
 impl Base {
@@ -86,7 +86,7 @@ impl Base {
         let programs = self.sandbox()?;
         // The first look takes longest. Each program looks again, and waits for this one if it has to.
         let exclusions = programs.exclusions.clone();
-        let _ = std::thread::Builder::new().spawn(move || drop(exclusions.look()));
+        let _ = std::thread::Builder::new().spawn(move || drop(exclusions.find_excluded()));
         Some(Arc::new(programs))
     }
 
@@ -157,10 +157,10 @@ impl SandboxedPrograms {
                 self.workspace.display()
             ));
         }
-        let found = self.exclusions.look().map_err(|error| {
+        let found = self.exclusions.find_excluded().map_err(|error| {
             format!("no sandbox: {error}\nhint: turn exclusions off with `exclude-defaults = false` in the config")
         })?;
-        let unwritten = self.denied.unwritten.look().map_err(|error| format!("no sandbox: {error}"))?;
+        let unwritten = self.denied.unwritten.find_excluded().map_err(|error| format!("no sandbox: {error}"))?;
         let protected = self.protected(&policy, &found, &unwritten);
         self.deny(&mut policy);
         policy.read_only = protected.closed().cloned().collect();
@@ -169,14 +169,14 @@ impl SandboxedPrograms {
     }
 
     /// Returns the protected paths in the directories that a policy lets a program write.
-    fn protected(&self, policy: &Policy, found: &Found, unwritten: &Found) -> Protected {
+    fn protected(&self, policy: &SandboxPolicy, found: &ExcludedPaths, unwritten: &ExcludedPaths) -> Protected {
         let others: Vec<PathBuf> = policy.writable.iter().filter(|root| **root != self.workspace).cloned().collect();
         let mut repositories = repositories(found, &self.workspace);
-        repositories.extend(self.others.of(&others));
+        repositories.extend(self.others.find_repositories(&others));
         let user = paths::git_user();
         let settings = nested_settings(found);
         let (roots, repositories, settings) = (&policy.writable, &repositories, &settings);
-        let mut protected = Protected::find(Surroundings { roots, repositories, settings, user: &user });
+        let mut protected = Protected::find(ProtectedPlaces { roots, repositories, settings, user: &user });
         let servers = self.servers.known();
         protected.also(servers.iter().flat_map(|config| config.programs(&self.workspace)));
         protected.also(self.denied.read_only.iter().cloned());
@@ -185,13 +185,13 @@ impl SandboxedPrograms {
     }
 
     /// Returns the policy without the parts that depend on the content of writable directories.
-    fn policy_of_paths(&self, scratch: &Path) -> Policy {
+    fn policy_of_paths(&self, scratch: &Path) -> SandboxPolicy {
         let own = without_links(self.own.iter().cloned());
         let mut writable = without_links(self.settings.writable.iter().cloned());
         // Credentials can be handed out, the host's own files cannot.
         writable.retain(|path| !own.iter().any(|own| is_host_part(own, path)));
         writable.push(self.workspace.clone());
-        if let Repository::Elsewhere(repository) = Repository::of(&self.workspace) {
+        if let Repository::Elsewhere(repository) = Repository::for_workspace(&self.workspace) {
             writable.push(repository);
         }
         // Credentials may come and go while the session lasts.
@@ -202,7 +202,7 @@ impl SandboxedPrograms {
         let temporary = scratch.join(TEMPORARY);
         let temporary = create_directory(&temporary).and_then(|()| temporary.canonicalize()).ok();
         visible.extend(scratch.canonicalize());
-        Policy {
+        SandboxPolicy {
             writable,
             hidden: hidden.into_iter().chain(own).collect(),
             visible,
@@ -211,12 +211,12 @@ impl SandboxedPrograms {
             network: self.network.for_program(),
             limits: self.limits.get_or_init(|| limits(&self.settings)).clone(),
             enforcement: self.enforcement,
-            ..Policy::default()
+            ..SandboxPolicy::default()
         }
     }
 
     /// Applies the rules that deny files to a policy.
-    fn deny(&self, policy: &mut Policy) {
+    fn deny(&self, policy: &mut SandboxPolicy) {
         policy.hidden.extend(self.denied.hidden.iter().filter(|path| path.exists()).cloned());
         let is_denied = |path: &PathBuf| self.denied.hidden.iter().any(|denied| path.starts_with(denied));
         policy.visible.retain(|path| !is_denied(path));
@@ -231,7 +231,7 @@ impl SandboxedPrograms {
     ///
     /// # Errors
     /// A layer that the mode requires is missing.
-    pub fn support(&self, policy: &Policy) -> Result<&Support, String> {
+    pub fn support(&self, policy: &SandboxPolicy) -> Result<&Support, String> {
         let checked = self.checked.get_or_init(|| self.launcher.support(policy).map_err(|error| error.to_string()));
         checked.as_ref().map_err(Clone::clone)
     }
@@ -258,7 +258,7 @@ impl SandboxedPrograms {
     /// Returns why allowed hosts cannot be reached on this machine; `None` if they can.
     ///
     /// Landlock alone could open the port of a proxy, but at every address.
-    fn hosts_are_out_of_reach(&self, policy: &Policy) -> Option<String> {
+    fn hosts_are_out_of_reach(&self, policy: &SandboxPolicy) -> Option<String> {
         let reason = self.support(policy).ok()?.namespaces.as_ref().err()?;
         Some(format!(
             "allowed hosts need a network namespace, which this machine does not offer ({reason}), so programs have no \
@@ -270,7 +270,7 @@ impl SandboxedPrograms {
     ///
     /// # Errors
     /// There is no sandbox.
-    pub fn prepare(&self, program: Program<'_>, scratch: &Path) -> Result<Prepared, String> {
+    pub fn prepare(&self, program: Program<'_>, scratch: &Path) -> Result<PreparedProgram, String> {
         let Planned { mut policy, protected, found } = self.policy(scratch)?;
         let by = format!("`{}`", program.program);
         let mut out_of_reach = None;
@@ -286,7 +286,7 @@ impl SandboxedPrograms {
                     .map_err(|error: SandboxError| error.to_string())?;
                 let proxy = Some(self.network.serve(socket)?);
                 let running = self.running(&protected, &found, &by);
-                return Ok(Prepared { command, policy, running, found, proxy, out_of_reach });
+                return Ok(PreparedProgram { command, policy, running, found, proxy, out_of_reach });
             }
             policy.network = Network::Off;
         }
@@ -294,10 +294,10 @@ impl SandboxedPrograms {
         let program = Program { environment: &environment, ..program };
         let command = self.command(program, &policy)?;
         let running = self.running(&protected, &found, &by);
-        Ok(Prepared { command, policy, running, found, proxy: None, out_of_reach })
+        Ok(PreparedProgram { command, policy, running, found, proxy: None, out_of_reach })
     }
 
-    fn launcher(&self, policy: &Policy) -> Result<Launcher, String> {
+    fn launcher(&self, policy: &SandboxPolicy) -> Result<Launcher, String> {
         let support = self.support(policy)?;
         let layers = Layers { namespaces: support.namespaces.is_ok(), landlock: support.landlock.is_some() };
         Ok(self.launcher.clone().with_layers(layers))
@@ -307,14 +307,14 @@ impl SandboxedPrograms {
     ///
     /// # Errors
     /// There is no sandbox.
-    pub fn command(&self, program: Program<'_>, policy: &Policy) -> Result<std::process::Command, String> {
+    pub fn command(&self, program: Program<'_>, policy: &SandboxPolicy) -> Result<std::process::Command, String> {
         self.launcher(policy)?.command(program, policy).map_err(|error: SandboxError| error.to_string())
     }
 }
 
 /// Returns the directories that are closed as a whole because too many files are excluded: those with more than a few, so
 /// that a program cannot keep all later ones from starting.
-fn flooded(found: &Found, workspace: &Path) -> Vec<PathBuf> {
+fn flooded(found: &ExcludedPaths, workspace: &Path) -> Vec<PathBuf> {
     let bytes: usize = found.places.iter().map(|place| 2 * place.path.as_os_str().len()).sum();
     if found.places.len() <= MAX_EXCLUDED && bytes <= MAX_EXCLUDED_BYTES {
         return Vec::new();
@@ -334,10 +334,10 @@ fn flooded(found: &Found, workspace: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// There are too many.
-fn exclude(policy: &mut Policy, found: &Found, workspace: &Path) -> Result<(), String> {
+fn exclude(policy: &mut SandboxPolicy, found: &ExcludedPaths, workspace: &Path) -> Result<(), String> {
     let mut bytes = 0;
     let whole = flooded(found, workspace);
-    let is_apart = |place: &&Place| !whole.iter().any(|directory| place.path.starts_with(directory));
+    let is_apart = |place: &&ExcludedPlace| !whole.iter().any(|directory| place.path.starts_with(directory));
     for (number, place) in found.places.iter().filter(is_apart).enumerate() {
         bytes += 2 * place.path.as_os_str().len();
         if number + whole.len() >= MAX_EXCLUDED || bytes > MAX_EXCLUDED_BYTES {
@@ -370,15 +370,15 @@ fn linked(own: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// A program that is ready to start.
-pub struct Prepared {
+pub struct PreparedProgram {
     /// The command that runs the program confined.
     pub command: std::process::Command,
     /// The policy of the sandbox.
-    pub policy: Policy,
+    pub policy: SandboxPolicy,
     /// The protection against files that it could create.
-    pub running: Running,
+    pub running: RunningProgram,
     /// Files that are excluded from it.
-    pub found: Arc<Found>,
+    pub found: Arc<ExcludedPaths>,
     /// Its proxy, which ends when this is dropped.
     pub proxy: Option<ProgramProxy>,
     /// The reason why it has no network although hosts are allowed.
@@ -389,7 +389,8 @@ impl Confinement for SandboxedPrograms {
     fn confine(&self, program: &PlainProgram<'_>) -> Result<ConfinedProgram, String> {
         let PlainProgram { program, arguments, directory, environment, scratch } = *program;
         let program = Program { program, arguments, directory, environment };
-        let Prepared { command, policy, running, found, proxy, out_of_reach } = self.prepare(program, scratch)?;
+        let PreparedProgram { command, policy, running, found, proxy, out_of_reach } =
+            self.prepare(program, scratch)?;
         let gap = self.gap(&policy);
         let network = self.network.clone();
         let quiet = arguments.iter().find_map(|argument| quiet_host(argument).map(str::to_owned));
@@ -425,13 +426,13 @@ impl Confinement for SandboxedPrograms {
 
 impl SandboxedPrograms {
     /// Protects the paths where a program could create files while it runs. `by` names it in the log.
-    pub fn running(&self, protected: &Protected, found: &Arc<Found>, by: &str) -> Running {
+    pub fn running(&self, protected: &Protected, found: &Arc<ExcludedPaths>, by: &str) -> RunningProgram {
         let looks = Looks { workspace: self.exclusions.clone(), others: self.others.clone(), before: found.clone() };
-        Running::begin(protected, &self.removed, Some(looks), by, &self.audit)
+        RunningProgram::begin(protected, &self.removed, Some(looks), by, &self.audit)
     }
 
     /// Returns the line that tells that programs can use excluded files, if they can.
-    pub fn gap(&self, policy: &Policy) -> Option<String> {
+    pub fn gap(&self, policy: &SandboxPolicy) -> Option<String> {
         let has_namespaces = self.support(policy).is_ok_and(|support| support.namespaces.is_ok());
         let is_held = has_namespaces || policy.enforcement == Enforcement::Require || cfg!(target_os = "macos");
         (!is_held && !policy.excluded.is_empty()).then(|| {
@@ -443,19 +444,19 @@ impl SandboxedPrograms {
 }
 
 /// Returns the reason why a program could not use an excluded file, according to its messages.
-fn exclusion(stderr: &str, found: &Found) -> Option<String> {
+fn exclusion(stderr: &str, found: &ExcludedPaths) -> Option<String> {
     let is_refusal = |line: &str| {
         let line = line.to_lowercase();
         REFUSALS.iter().any(|refusal| line.contains(refusal))
     };
-    let names = |line: &str, place: &Place| {
+    let names = |line: &str, place: &ExcludedPlace| {
         let mut words = line.split(|c: char| c.is_whitespace() || "'\"`‘’:,()=".contains(c)).map(Path::new);
         let name = place.path.file_name();
         let is_in_directory = |word: &Path| place.path.is_dir() && word.iter().any(|part| Some(part) == name);
         words.any(|word| word.file_name() == name || word.starts_with(&place.path) || is_in_directory(word))
     };
     // An excluded directory is empty.
-    let is_missing = |line: &str, place: &Place| line.contains("No such file") && place.path.is_dir();
+    let is_missing = |line: &str, place: &ExcludedPlace| line.contains("No such file") && place.path.is_dir();
     let place = stderr.lines().rev().take(200).find_map(|line| {
         let is_refusal = is_refusal(line);
         found.places.iter().find(|place| (is_refusal || is_missing(line, place)) && names(line, place))

@@ -190,7 +190,7 @@ mod tests {
         let paths = Paths { config: path.clone(), data: path.clone(), cache: path };
         std::fs::write(paths.config_file(), config).unwrap();
         let config = Config::load(&paths, home.path(), &crate::options::RunOptions::default()).unwrap();
-        let off = KeyCommandSandbox::off();
+        let off = KeyCommandSandbox::without_sandbox();
         let source = Arc::new(PluginSecrets::new(&paths, &config.secrets, &Secrets::default(), off));
         (home, ProgramCredentials::new(config.credentials, source))
     }

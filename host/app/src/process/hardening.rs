@@ -72,7 +72,7 @@ fn give_up_tracing() {
     const PTRACE: u32 = 1 << 19;
     const VERSION_3: u32 = 0x2008_0522;
     #[repr(C)]
-    struct Header {
+    struct CapgetHeader {
         version: u32,
         pid: i32,
     }
@@ -83,7 +83,7 @@ fn give_up_tracing() {
         permitted: u32,
         inheritable: u32,
     }
-    let mut header = Header { version: VERSION_3, pid: 0 };
+    let mut header = CapgetHeader { version: VERSION_3, pid: 0 };
     let mut sets = [Sets::default(); 2];
     // SAFETY: prctl takes numbers here; capget and capset take a header and two sets, as version 3 defines them. A
     // process without the capability is refused and needs nothing else.
@@ -108,7 +108,7 @@ fn give_up_tracing() {}
 )]
 fn hide_environment() {
     let mut secrets = BTreeMap::new();
-    let shown = Shown::find();
+    let shown = SystemValues::find();
     let mut seen = BTreeSet::new();
     for (name, value) in std::env::vars_os() {
         // The first of several variables with one name counts.
@@ -133,14 +133,14 @@ fn hide_environment() {
 }
 
 /// The values that the system shows.
-struct Shown(Vec<(*mut u8, usize)>);
+struct SystemValues(Vec<(*mut u8, usize)>);
 
 #[cfg(target_os = "linux")]
 #[allow(
     unsafe_code,
     reason = "the strings that the process was started with are reached through the C environment only"
 )]
-impl Shown {
+impl SystemValues {
     fn find() -> Self {
         unsafe extern "C" {
             static mut environ: *mut *mut libc::c_char;
@@ -170,7 +170,7 @@ impl Shown {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Shown {
+impl SystemValues {
     fn find() -> Self {
         Self(Vec::new())
     }

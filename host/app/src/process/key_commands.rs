@@ -10,12 +10,13 @@ use crate::config::command_grants::CommandGrants;
 use crate::config::sandbox::SandboxSettings;
 use crate::files::paths::{self, Paths};
 use crate::options::SandboxMode;
-use crate::process::running::Running;
+use crate::process::running::RunningProgram;
 use crate::process::sandbox_parts::{helper, limits, without_links};
 use pinion_agent::serde_json::json;
 use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand, ShellLauncher};
 use pinion_sandbox::{
-    Enforcement, Launcher, Layers, Network, Policy, Program, Protected, Support, Surroundings, nearby, secret_paths,
+    Enforcement, Launcher, Layers, Network, Program, Protected, ProtectedPlaces, SandboxPolicy, Support, nearby,
+    secret_paths,
 };
 use std::fmt;
 use std::io;
@@ -84,7 +85,7 @@ impl KeyCommandSandbox {
 
     /// Runs commands without a sandbox.
     #[cfg(test)]
-    pub fn off() -> Self {
+    pub fn without_sandbox() -> Self {
         Self { on: None, audit: Arc::new(Audit::new(PathBuf::new(), Default::default())) }
     }
 
@@ -122,7 +123,7 @@ impl KeyCommandSandbox {
 
 impl On {
     /// Returns the policy of a command, and the protected paths in it.
-    fn policy(&self, grants: &CommandGrants) -> (Policy, Protected) {
+    fn policy(&self, grants: &CommandGrants) -> (SandboxPolicy, Protected) {
         let home = paths::home();
         let below = |name: &&str| home.as_ref().map(|home| home.join(name));
         let state = || without_links(STATE.iter().filter_map(below));
@@ -131,8 +132,12 @@ impl On {
         let closed = without_links(code.chain(self.unwritten.iter().cloned()));
         let repositories: Vec<PathBuf> = writable.iter().flat_map(|root| nearby(root)).collect();
         let user = paths::git_user();
-        let mut protected =
-            Protected::find(Surroundings { roots: &writable, repositories: &repositories, settings: &[], user: &user });
+        let mut protected = Protected::find(ProtectedPlaces {
+            roots: &writable,
+            repositories: &repositories,
+            settings: &[],
+            user: &user,
+        });
         protected.also(closed);
         writable.extend(without_links(TEMPORARY.iter().map(PathBuf::from)));
         writable.sort();
@@ -147,7 +152,7 @@ impl On {
         };
         // A tool reads and writes its own state even if other paths are closed.
         let hidden = secret.into_iter().chain(self.own.iter().cloned()).chain(self.settings.hidden.iter().cloned());
-        let policy = Policy {
+        let policy = SandboxPolicy {
             writable,
             read_only: protected.closed().cloned().collect(),
             hidden: without_links(hidden),
@@ -155,7 +160,7 @@ impl On {
             network: if grants.network == Some(false) { Network::Off } else { Network::On },
             limits: limits(&self.settings),
             enforcement: self.enforcement,
-            ..Policy::default()
+            ..SandboxPolicy::default()
         };
         (policy, protected)
     }
@@ -175,8 +180,13 @@ impl On {
             Program { program: "sh", arguments: &arguments, directory: Path::new("/"), environment: &environment };
         let launcher = self.launcher.clone().with_layers(layers);
         let command = launcher.command(program, &policy).map_err(|error| error.to_string())?;
-        let ended =
-            Box::new(Ended(Some(Running::begin(&protected, &self.removed, None, "a key command", &self.audit))));
+        let ended = Box::new(ProtectedPathCleanup(Some(RunningProgram::begin(
+            &protected,
+            &self.removed,
+            None,
+            "a key command",
+            &self.audit,
+        ))));
         Ok(LaunchedKeyCommand { command, ended })
     }
 }
@@ -251,11 +261,11 @@ impl KeyCommandLauncher for Logged {
 }
 
 /// Moves away files that a command created at protected paths, once it has ended.
-struct Ended(Option<Running>);
+struct ProtectedPathCleanup(Option<RunningProgram>);
 
-impl Drop for Ended {
+impl Drop for ProtectedPathCleanup {
     fn drop(&mut self) {
-        for line in self.0.take().into_iter().flat_map(Running::revert) {
+        for line in self.0.take().into_iter().flat_map(RunningProgram::revert) {
             tracing::warn!("a key command: {line}");
         }
     }

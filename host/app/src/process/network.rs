@@ -8,7 +8,7 @@ use crate::config::sandbox::SandboxSettings;
 use crate::output::count;
 use crate::process::credentials::ProgramCredentials;
 use pinion_egress::{
-    AddressClass, Denial, Exchange, HostRule, Hosts, Observer, Outcome, Proxy, ProxySettings, SystemNetwork,
+    AddressClass, Denial, Exchange, ExchangeOutcome, HostRule, Hosts, Observer, Proxy, ProxySettings, SystemNetwork,
 };
 use pinion_sandbox::{Network, PROXY_PORT, ProxySocket};
 use serde_json::json;
@@ -44,7 +44,7 @@ const SSH_VARIABLES: [&str; 2] = ["GIT_SSH_COMMAND", "GIT_SSH"];
 
 /// The reach of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum NetworkReach {
     /// No host.
     Nothing,
     /// Hosts that the user allowed.
@@ -55,7 +55,7 @@ pub enum Reach {
 
 /// The network of all programs of a session.
 pub struct ProgramNetwork {
-    state: Mutex<State>,
+    state: Mutex<NetworkState>,
     /// The hosts that are allowed now.
     hosts: watch::Sender<Arc<Hosts>>,
     credentials: ProgramCredentials,
@@ -64,8 +64,8 @@ pub struct ProgramNetwork {
     refused: Arc<Mutex<Vec<HostRule>>>,
 }
 
-struct State {
-    reach: Reach,
+struct NetworkState {
+    reach: NetworkReach,
     rules: Vec<HostRule>,
     /// Hosts that rules deny.
     denied: Vec<HostRule>,
@@ -82,11 +82,11 @@ impl ProgramNetwork {
     ) -> Self {
         let rules = settings.hosts.clone();
         let reach = match settings.network {
-            Network::On => Reach::Everything,
-            _ if rules.is_empty() => Reach::Nothing,
-            _ => Reach::AllowedHosts,
+            Network::On => NetworkReach::Everything,
+            _ if rules.is_empty() => NetworkReach::Nothing,
+            _ => NetworkReach::AllowedHosts,
         };
-        let state = State { reach, rules, denied };
+        let state = NetworkState { reach, rules, denied };
         Self {
             hosts: watch::Sender::new(state.hosts()),
             state: Mutex::new(state),
@@ -96,7 +96,7 @@ impl ProgramNetwork {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, NetworkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl ProgramNetwork {
     }
 
     /// Returns the hosts that programs reach now.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> NetworkReach {
         self.state().reach
     }
 
@@ -119,14 +119,14 @@ impl ProgramNetwork {
     pub fn summary(&self) -> Option<String> {
         let state = self.state();
         match state.reach {
-            Reach::Nothing => None,
-            Reach::AllowedHosts => Some(count(state.rules.len() as u64, "host")),
-            Reach::Everything => Some("network on".to_owned()),
+            NetworkReach::Nothing => None,
+            NetworkReach::AllowedHosts => Some(count(state.rules.len() as u64, "host")),
+            NetworkReach::Everything => Some("network on".to_owned()),
         }
     }
 
     /// Changes the reach for the rest of the session. Without network or with all of it, connections of the proxy end.
-    pub fn set(&self, reach: Reach) {
+    pub fn set(&self, reach: NetworkReach) {
         let mut state = self.state();
         state.reach = reach;
         self.hosts.send_replace(state.hosts());
@@ -144,8 +144,8 @@ impl ProgramNetwork {
             }
             state.rules.push(rule);
         }
-        if state.reach == Reach::Nothing {
-            state.reach = Reach::AllowedHosts;
+        if state.reach == NetworkReach::Nothing {
+            state.reach = NetworkReach::AllowedHosts;
         }
         self.hosts.send_replace(state.hosts());
         Ok(())
@@ -164,9 +164,9 @@ impl ProgramNetwork {
     /// Returns the network of the policy of a program that starts now.
     pub fn for_program(&self) -> Network {
         match self.reach() {
-            Reach::Nothing => Network::Off,
-            Reach::AllowedHosts => Network::Proxied,
-            Reach::Everything => Network::On,
+            NetworkReach::Nothing => Network::Off,
+            NetworkReach::AllowedHosts => Network::Proxied,
+            NetworkReach::Everything => Network::On,
         }
     }
 
@@ -174,9 +174,9 @@ impl ProgramNetwork {
     pub fn is_limited(&self) -> bool {
         let state = self.state();
         match state.reach {
-            Reach::Nothing => true,
-            Reach::AllowedHosts => !state.rules.iter().any(HostRule::is_for_any_host),
-            Reach::Everything => false,
+            NetworkReach::Nothing => true,
+            NetworkReach::AllowedHosts => !state.rules.iter().any(HostRule::is_for_any_host),
+            NetworkReach::Everything => false,
         }
     }
 
@@ -186,8 +186,11 @@ impl ProgramNetwork {
     /// No runtime is there to run it, or its credentials cannot be used.
     pub fn serve(&self, socket: ProxySocket) -> Result<ProgramProxy, String> {
         let runtime = Handle::try_current().map_err(|error| format!("could not start the proxy: {error}"))?;
-        let attempts =
-            Arc::new(Attempts { audit: self.audit.clone(), refused: self.refused.clone(), seen: Mutex::default() });
+        let attempts = Arc::new(NetworkAttempts {
+            audit: self.audit.clone(),
+            refused: self.refused.clone(),
+            seen: Mutex::default(),
+        });
         let settings = ProxySettings {
             network: Arc::new(SystemNetwork),
             hosts: self.hosts.subscribe(),
@@ -213,12 +216,12 @@ impl ProgramNetwork {
     }
 }
 
-impl State {
+impl NetworkState {
     /// Returns the hosts for the proxy.
     fn hosts(&self) -> Arc<Hosts> {
         Arc::new(match self.reach {
-            Reach::AllowedHosts => Hosts::new(self.rules.clone()).denying(self.denied.clone()),
-            Reach::Nothing | Reach::Everything => Hosts::default(),
+            NetworkReach::AllowedHosts => Hosts::new(self.rules.clone()).denying(self.denied.clone()),
+            NetworkReach::Nothing | NetworkReach::Everything => Hosts::default(),
         })
     }
 }
@@ -253,7 +256,7 @@ fn advice(denial: &Denial) -> Option<String> {
 /// The proxy of one program.
 pub struct ProgramProxy {
     task: JoinHandle<()>,
-    attempts: Arc<Attempts>,
+    attempts: Arc<NetworkAttempts>,
     handshakes: watch::Receiver<usize>,
 }
 
@@ -293,20 +296,20 @@ impl Drop for ProgramProxy {
 }
 
 /// The attempts of one program, for the log and for the reader of its output.
-struct Attempts {
+struct NetworkAttempts {
     audit: Arc<Audit>,
     refused: Arc<Mutex<Vec<HostRule>>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenAttempts>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenAttempts {
     refused: Vec<String>,
     more_refused: bool,
     logged: usize,
 }
 
-impl Observer for Attempts {
+impl Observer for NetworkAttempts {
     fn denied(&self, denial: &Denial) {
         // The user is not asked about private addresses, because other people's names may lead there.
         if let (Denial::Host { .. }, Some(rule)) = (denial, remedy(denial)) {
@@ -317,10 +320,10 @@ impl Observer for Attempts {
     fn exchange_ended(&self, exchange: &Exchange) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (is_allowed, is_shown, why) = match &exchange.outcome {
-            Outcome::Denied(reason) => (false, true, Some(reason)),
+            ExchangeOutcome::Denied(reason) => (false, true, Some(reason)),
             // Programs say little about certificates.
-            Outcome::Handshake(reason) => (true, true, Some(reason)),
-            Outcome::Failed(reason) => (true, false, Some(reason)),
+            ExchangeOutcome::Handshake(reason) => (true, true, Some(reason)),
+            ExchangeOutcome::Failed(reason) => (true, false, Some(reason)),
             _ => (true, false, None),
         };
         if let Some(reason) = why.filter(|_| is_shown)
@@ -376,11 +379,11 @@ pub mod tests {
         let audit = Arc::new(Audit::new(directory.path().join("audit.jsonl"), Secrets::default()));
         let path = directory.path().to_owned();
         let paths = Paths { config: path.clone(), data: path.clone(), cache: path };
-        let sandbox = KeyCommandSandbox::off();
+        let sandbox = KeyCommandSandbox::without_sandbox();
         let secrets = Arc::new(PluginSecrets::new(&paths, &BTreeMap::new(), &Secrets::default(), sandbox));
         let credentials = ProgramCredentials::new(Vec::new(), secrets);
         ProgramNetwork::new(
-            &SandboxSettings::of(config, &crate::options::RunOptions::default()),
+            &SandboxSettings::from_text(config, &crate::options::RunOptions::default()),
             Vec::new(),
             credentials,
             audit,
@@ -395,7 +398,7 @@ pub mod tests {
         network.allow("crates.io".parse().unwrap()).unwrap();
         assert!(network.for_program() == Network::Proxied && network.is_limited());
         assert_eq!((network.rules().len(), network.hosts.borrow().rules().len()), (1, 1));
-        network.set(Reach::Nothing);
+        network.set(NetworkReach::Nothing);
         assert!(network.for_program() == Network::Off && network.hosts.borrow().rules().is_empty());
     }
 
@@ -406,7 +409,7 @@ pub mod tests {
         let on = network("network = true\nhosts = [\"crates.io\"]");
         assert!(on.for_program() == Network::On && !on.is_limited());
         on.allow("docs.rs".parse().unwrap()).unwrap();
-        assert_eq!(on.reach(), Reach::Everything);
+        assert_eq!(on.reach(), NetworkReach::Everything);
     }
 
     #[test]
@@ -448,7 +451,7 @@ pub mod tests {
         assert_eq!(advice(&metadata), None);
         let network = network("");
         let attempts =
-            Attempts { audit: network.audit.clone(), refused: network.refused.clone(), seen: Mutex::default() };
+            NetworkAttempts { audit: network.audit.clone(), refused: network.refused.clone(), seen: Mutex::default() };
         let private = Denial::Address {
             host: "intranet.example".to_owned(),
             address: "10.0.0.1".parse().unwrap(),

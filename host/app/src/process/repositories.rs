@@ -1,6 +1,6 @@
 //! Repositories in the directories that a program may write to: before it starts, and once it has ended.
 
-use pinion_exclusions::{Finder, Found};
+use pinion_exclusions::{ExcludedPaths, Finder};
 use pinion_sandbox::{OpenedDirectories, directory_of_setting, nearby};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,21 @@ pub struct OtherRepositories(Mutex<BTreeMap<PathBuf, Option<Arc<Finder>>>>);
 
 impl OtherRepositories {
     /// Returns directories in `roots` that are or contain repositories.
-    pub fn of(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub fn find_repositories(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         roots
             .iter()
-            .flat_map(|root| self.look(root).map_or_else(|| nearby(root), |found| found.repositories.clone()))
+            .flat_map(|root| self.scan_directory(root).map_or_else(|| nearby(root), |found| found.repositories.clone()))
             .collect()
     }
 
     /// Looks at a directory; `None` if it has too many entries, now or before.
-    fn look(&self, root: &Path) -> Option<Arc<Found>> {
+    fn scan_directory(&self, root: &Path) -> Option<Arc<ExcludedPaths>> {
         let finder = {
             let mut finders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Some(Arc::new(Finder::of_repositories(root, MAX_ENTRIES)));
             finders.entry(root.to_owned()).or_insert_with(new).clone()?
         };
-        let found = finder.look().ok().filter(|found| found.incomplete.is_none());
+        let found = finder.find_excluded().ok().filter(|found| found.incomplete.is_none());
         if found.is_none() {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(root.to_owned(), None);
         }
@@ -43,7 +43,7 @@ impl OtherRepositories {
 }
 
 /// Returns the repositories of a workspace that a look has found.
-pub fn repositories(found: &Found, workspace: &Path) -> Vec<PathBuf> {
+pub fn repositories(found: &ExcludedPaths, workspace: &Path) -> Vec<PathBuf> {
     match found.incomplete {
         Some(_) => nearby(workspace),
         None => found.repositories.clone(),
@@ -52,12 +52,12 @@ pub fn repositories(found: &Found, workspace: &Path) -> Vec<PathBuf> {
 
 /// Returns the settings deeper in a workspace that a look has found, in directories that were there when the session began:
 /// those in a clone or an archive that came later are part of it. None if not all are known, or if there are too many.
-pub fn nested_settings(found: &Found) -> Vec<PathBuf> {
+pub fn nested_settings(found: &ExcludedPaths) -> Vec<PathBuf> {
     let is_old = |path: &&PathBuf| directory_of_setting(path).is_some_and(|around| found.was_there_first(around));
     if has_settings(found) { found.picked.iter().filter(is_old).cloned().collect() } else { Vec::new() }
 }
 
-fn has_settings(found: &Found) -> bool {
+fn has_settings(found: &ExcludedPaths) -> bool {
     found.incomplete.is_none() && found.picked.len() <= MAX_SETTINGS
 }
 
@@ -68,7 +68,7 @@ pub struct Looks {
     /// Repositories outside of the workspace.
     pub others: Arc<OtherRepositories>,
     /// The look before the program.
-    pub before: Arc<Found>,
+    pub before: Arc<ExcludedPaths>,
 }
 
 /// The repositories after a program.
@@ -97,7 +97,7 @@ impl Looks {
     pub fn again(&self, roots: &[PathBuf]) -> Present {
         let mut opened = OpenedDirectories::default();
         let workspace = self.workspace.exclusions().workspace();
-        let mut look = self.workspace.look();
+        let mut look = self.workspace.find_excluded();
         for _ in 0..MAX_CLOSED {
             let Ok(found) = &look else { break };
             let is_new = |path: &&PathBuf| !self.before.closed.contains(path);
@@ -105,7 +105,7 @@ impl Looks {
             if !opened.open(roots, &closed) {
                 break;
             }
-            look = self.workspace.look();
+            look = self.workspace.find_excluded();
         }
         let (mut directories, settings, problem) = match &look {
             Ok(found) => {
@@ -117,7 +117,7 @@ impl Looks {
             Err(error) => (nearby(workspace), Vec::new(), Some(error.to_string())),
         };
         let others: Vec<PathBuf> = roots.iter().filter(|root| *root != workspace).cloned().collect();
-        directories.extend(self.others.of(&others));
+        directories.extend(self.others.find_repositories(&others));
         Present { directories, settings, problem, _opened: opened }
     }
 }
@@ -134,7 +134,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         let workspace = Arc::new(Finder::of_repositories(&root, 1_000));
-        let before = workspace.look().unwrap();
+        let before = workspace.find_excluded().unwrap();
         let looks = Looks { workspace, others: Arc::default(), before };
         let mode = |path: &str, bits: u32| {
             fs::set_permissions(root.join(path), fs::Permissions::from_mode(bits)).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         create("plain/src");
         create("module");
         let finder = Finder::of_repositories(&root, 1_000).picking(pinion_sandbox::is_nested_setting);
-        let found = || nested_settings(&finder.look().unwrap());
+        let found = || nested_settings(&finder.find_excluded().unwrap());
         assert_eq!(found(), [root.join("old/.vscode")]);
         // A submodule comes up in an empty directory.
         ["clone/.vscode", "clone/sub/.github/hooks", "module/.idea", "plain/.github/hooks"]
@@ -182,9 +182,9 @@ mod tests {
         }
         let roots = [root.clone()];
         let others = OtherRepositories::default();
-        assert_eq!(others.of(&roots), [root.join("a/deep"), root.join("top")]);
+        assert_eq!(others.find_repositories(&roots), [root.join("a/deep"), root.join("top")]);
         (0..MAX_ENTRIES).for_each(|at| fs::write(root.join(format!("a/{at}")), "").unwrap());
-        assert_eq!(others.of(&roots), [root.join("top")]);
+        assert_eq!(others.find_repositories(&roots), [root.join("top")]);
         assert!(others.0.lock().unwrap()[&root].is_none(), "it is not listed again");
     }
 }

@@ -36,9 +36,9 @@ const UNLOCKING: Duration = Duration::from_secs(2);
 const MAX_ENTRIES: usize = 2_000_000;
 
 /// The protection around a program that runs.
-pub struct Running {
+pub struct RunningProgram {
     protection: Protection,
-    note: Option<Note>,
+    note: Option<ProgramNote>,
     removed: PathBuf,
     /// None for programs that write in no workspace.
     looks: Option<Looks>,
@@ -47,12 +47,12 @@ pub struct Running {
     audit: Arc<Audit>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Remembers the protected paths before a program starts. `removed` is the directory that their content is moved
     /// to, and `by` names the program in the log.
     pub fn begin(protected: &Protected, removed: &Path, looks: Option<Looks>, by: &str, audit: &Arc<Audit>) -> Self {
         let protection = Protection::before(protected);
-        let note = Note::write(&protection, &notes(removed));
+        let note = ProgramNote::write(&protection, &notes(removed));
         if let Err(error) = &note {
             tracing::debug!(%error, "protected paths are not checked if this process is killed");
         }
@@ -115,13 +115,13 @@ fn reported(reverted: &Reverted) -> String {
 }
 
 /// The file about a program that runs, and its lock.
-struct Note {
+struct ProgramNote {
     path: PathBuf,
     /// Ends the touches when it is dropped.
     end: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl Note {
+impl ProgramNote {
     fn write(protection: &Protection, directory: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -149,7 +149,7 @@ impl Note {
     }
 }
 
-impl Drop for Note {
+impl Drop for ProgramNote {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.end.take() {
             drop(sender);
@@ -223,7 +223,7 @@ fn reverted_killed(removed: &Path) -> Vec<String> {
         if let (Some(Ok(protection)), Some(found)) = (protection, found) {
             let touched = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let until = (touched + LATE).min(SystemTime::now());
-            let look = |root: &PathBuf| Finder::of_repositories(root, MAX_ENTRIES).look().ok();
+            let look = |root: &PathBuf| Finder::of_repositories(root, MAX_ENTRIES).find_excluded().ok();
             let found = protection.roots().iter().filter_map(look);
             let repositories: Vec<PathBuf> = found.flat_map(|found| found.repositories.clone()).collect();
             reverted.extend(protection.after(&repositories, &[], removed, Some(until)));
@@ -236,7 +236,7 @@ fn reverted_killed(removed: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_sandbox::{GitUser, Surroundings};
+    use pinion_sandbox::{GitUser, ProtectedPlaces};
 
     /// A directory that programs work in, and one for files that are moved away.
     fn world() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -262,11 +262,12 @@ mod tests {
         entries
     }
 
-    fn begin(work: &Path, removed: &Path) -> Running {
+    fn begin(work: &Path, removed: &Path) -> RunningProgram {
         let roots = [work.to_owned()];
         let user = GitUser::default();
-        let protected = Protected::find(Surroundings { roots: &roots, repositories: &[], settings: &[], user: &user });
-        Running::begin(&protected, removed, None, "`make`", &audit(removed))
+        let protected =
+            Protected::find(ProtectedPlaces { roots: &roots, repositories: &[], settings: &[], user: &user });
+        RunningProgram::begin(&protected, removed, None, "`make`", &audit(removed))
     }
 
     fn notes_left(removed: &Path) -> usize {

@@ -2,7 +2,7 @@
 
 use crate::config::sandbox::SandboxSettings;
 use crate::process::own_command::{RUN_IN_SANDBOX, own_command};
-use pinion_sandbox::{Limits, helper_beside};
+use pinion_sandbox::{ResourceLimits, helper_beside};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -16,9 +16,9 @@ pub fn helper() -> Option<(PathBuf, Vec<OsString>)> {
 }
 
 /// Returns the limits on a program.
-pub fn limits(settings: &SandboxSettings) -> Limits {
-    let usual = Limits::default();
-    Limits {
+pub fn limits(settings: &SandboxSettings) -> ResourceLimits {
+    let usual = ResourceLimits::default();
+    ResourceLimits {
         processes: settings.max_processes.unwrap_or(usual.processes),
         memory_bytes: settings.max_memory.or_else(most_memory),
         ..usual

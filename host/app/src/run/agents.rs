@@ -24,7 +24,11 @@ impl Branches {
     ///
     /// # Errors
     /// It asks for too many branches, or a model is not available.
-    pub(crate) async fn of(section: &FileBranches, models: &ConfiguredModels, first: &Chosen) -> Result<Option<Self>> {
+    pub(crate) async fn from_section(
+        section: &FileBranches,
+        models: &ConfiguredModels,
+        first: &Chosen,
+    ) -> Result<Option<Self>> {
         let named = u32::try_from(section.models.len()).unwrap_or(u32::MAX);
         let count = named.max(section.attempts.unwrap_or(0));
         if count > MAX_ATTEMPTS {

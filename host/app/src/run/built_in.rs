@@ -6,7 +6,7 @@ use crate::options::RunOptions;
 use crate::plugins::sources::Purpose;
 use crate::process::hardening::address_space;
 use futures_util::future::BoxFuture;
-use pinion_agent::hooks::Verdict;
+use pinion_agent::hooks::HookVerdict;
 use pinion_agent::{Context, Hooks};
 use pinion_plugin_runtime::Runtime;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ pub(crate) struct BuiltIns {
 
 impl BuiltIns {
     /// Returns the plugins that a run with these options needs: an empty list if it has no tools.
-    pub(crate) fn of(base: &Base, options: &RunOptions, purpose: Purpose, runtime: &Arc<Runtime>) -> Self {
+    pub(crate) fn for_run(base: &Base, options: &RunOptions, purpose: Purpose, runtime: &Arc<Runtime>) -> Self {
         let names = base.built_in(options, purpose).filter(|_| !options.no_tools).map(|plugin| plugin.name).collect();
         Self { names, runtime: runtime.clone(), lost: OnceLock::new() }
     }
@@ -56,8 +56,8 @@ impl BuiltIns {
 }
 
 impl Hooks for BuiltIns {
-    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        let verdict = self.lost().map_or(Verdict::Pass, |lost| Verdict::Deny(lost.to_owned()));
+    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
+        let verdict = self.lost().map_or(HookVerdict::Pass, |lost| HookVerdict::Deny(lost.to_owned()));
         Box::pin(async { verdict })
     }
 }

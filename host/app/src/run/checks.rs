@@ -7,7 +7,7 @@ use crate::options::RunOptions;
 use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::sources::Purpose;
 use pinion_agent::hook::HookPoint;
-use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Runtime, Source, is_alike, without_links};
+use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, PluginSource, Runtime, is_alike, without_links};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ impl Base {
         }
         let (plugins, pins) = (runtime.plugins(), GrantsFile::new(self.paths.grants_file()).read().ok());
         for source in self.sources(options, purpose) {
-            let Source::File { path, origin } = &source else { continue };
+            let PluginSource::File { path, origin } = &source else { continue };
             let plugin = plugins.iter().find(|plugin| plugin.component_source == source);
             let Some(check) = self.check_in(path, *origin, plugin, pins.as_deref()) else { continue };
             if let Some(why) = missing(&check, path, plugin, &plugins, runtime) {

@@ -9,7 +9,7 @@ use crate::process::network::ProgramNetwork;
 use futures_util::future::BoxFuture;
 use pinion_agent::Content;
 use pinion_agent::content::ToolCall;
-use pinion_agent::hooks::{Hooks, Verdict};
+use pinion_agent::hooks::{HookVerdict, Hooks};
 use pinion_agent::message::ToolResultMessage;
 use pinion_egress::HostRule;
 use std::collections::VecDeque;
@@ -23,11 +23,11 @@ const MAX_CALLS: usize = 16;
 pub(crate) struct NetQuestion {
     network: Arc<ProgramNetwork>,
     audit: Arc<Audit>,
-    state: Mutex<State>,
+    state: Mutex<NetQuestionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct NetQuestionState {
     /// Calls with the hosts that they missed, the oldest first.
     missed: VecDeque<(ToolCall, Vec<HostRule>)>,
     /// Hosts that a question was about.
@@ -39,7 +39,7 @@ impl NetQuestion {
         Self { network, audit, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NetQuestionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl NetQuestion {
     }
 }
 
-impl State {
+impl NetQuestionState {
     fn hosts_of(&self, call: &ToolCall) -> Option<Vec<HostRule>> {
         self.missed.iter().find(|(missed, _)| is_same(missed, call)).map(|(_, hosts)| hosts.clone())
     }
@@ -100,8 +100,8 @@ fn question(hosts: &[HostRule]) -> String {
 }
 
 impl Hooks for NetQuestion {
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        Box::pin(async move { self.question(call).map_or(Verdict::Pass, Verdict::Ask) })
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
+        Box::pin(async move { self.question(call).map_or(HookVerdict::Pass, HookVerdict::Ask) })
     }
 
     fn after_question<'a>(

@@ -58,7 +58,7 @@ pub fn describe_problem(notice: &Notice) -> Option<Text> {
 
 /// Notices about plugins on their way to the terminal.
 #[derive(Default)]
-pub struct Notices {
+pub struct PluginNotices {
     waiting: Mutex<Vec<Text>>,
     /// Plugins that are gone or were reloaded since the last look: they no longer stand behind the content that the UI
     /// shows of them.
@@ -68,9 +68,9 @@ pub struct Notices {
     is_started: AtomicBool,
 }
 
-impl Notices {
+impl PluginNotices {
     /// Adds a notice and wakes the owner of the terminal.
-    pub fn put(&self, notice: &Notice) {
+    pub fn push_notice(&self, notice: &Notice) {
         if matches!(notice.event, NoticeEvent::Removed | NoticeEvent::Loaded { generation: 2.., .. }) {
             self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(notice.plugin.clone());
         }
@@ -95,7 +95,7 @@ impl Notices {
     }
 
     /// Returns the notices since the last call.
-    pub fn take(&self) -> Vec<Text> {
+    pub fn take_lines(&self) -> Vec<Text> {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn plugin_that_is_gone_or_reloaded_ends_what_is_shown_of_it() {
-        let notices = Notices::default();
+        let notices = PluginNotices::default();
         let loaded = |generation| NoticeEvent::Loaded { generation, version: "1.0.0".to_owned() };
         let events = [("new", loaded(1)), ("reloaded", loaded(2)), ("gone", NoticeEvent::Removed)];
         for (plugin, event) in events.into_iter().chain([("slow", NoticeEvent::Compiling)]) {
-            notices.put(&Notice { plugin: plugin.to_owned(), source: "a.wasm".to_owned(), event });
+            notices.push_notice(&Notice { plugin: plugin.to_owned(), source: "a.wasm".to_owned(), event });
         }
         assert_eq!(notices.take_ended(), ["reloaded", "gone"]);
         assert!(notices.take_ended().is_empty());

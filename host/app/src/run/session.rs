@@ -44,7 +44,7 @@ pub struct OpenSession {
 
 impl OpenSession {
     /// Opens the session that the options select: a new one, or one to continue.
-    pub fn of(base: &Base, options: &RunOptions) -> Result<Self> {
+    pub fn from_args(base: &Base, options: &RunOptions) -> Result<Self> {
         let directory = SessionDirectory::new(base.paths.sessions());
         if options.no_session {
             return Ok(Self::unkept(base));

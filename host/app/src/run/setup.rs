@@ -25,7 +25,7 @@ use pinion_agent::provider::RequestOptions;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::selection::Selection;
 use pinion_agent::{Agent, AgentError, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
-use pinion_plugin_runtime::{Notice, Runtime, Source};
+use pinion_plugin_runtime::{Notice, PluginSource, Runtime};
 use pinion_session_store::{SessionDirectory, printable, was_interrupted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +157,7 @@ impl Base {
         let engine = self.begin_engine();
         self.mcp.set_present();
         let chosen = self.chosen(options).await?;
-        let mut session = OpenSession::of(self, options)?;
+        let mut session = OpenSession::from_args(self, options)?;
         session.notices.extend(chosen.notices.iter().cloned());
         session.notices.extend(self.interrupted_session(options));
         session.notices.extend(revert_killed(&self.paths.removed(), &self.permissions.audit));
@@ -165,7 +165,7 @@ impl Base {
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, &chosen));
         let runtime = Arc::new(self.runtime(engine, info.clone(), on_notice)?);
-        let built_ins = Arc::new(BuiltIns::of(self, options, purpose, &runtime));
+        let built_ins = Arc::new(BuiltIns::for_run(self, options, purpose, &runtime));
         if let Some(last) = session.messages.last() {
             runtime.continue_session(session.id.clone(), last.timestamp().into());
         }
@@ -175,7 +175,7 @@ impl Base {
         self.require_named(options, &runtime)?;
         self.require_checks(options, purpose, &runtime).await?;
         let models = ConfiguredModels::new(self, &chosen);
-        let branches = Branches::of(&self.config.branches, &models, &chosen).await?;
+        let branches = Branches::from_section(&self.config.branches, &models, &chosen).await?;
         let tools = self.tools(options, runtime.clone())?;
         session.notices.extend(self.unknown_tools(options, &runtime));
         let summarizer = match &self.config.summary_model {
@@ -210,11 +210,11 @@ impl Base {
     /// are ready, unless the options name tools that only they can offer, or one of them may have to check the first
     /// prompt.
     async fn load(&self, options: &RunOptions, purpose: Purpose, runtime: &Runtime) {
-        let named: Vec<Source> = options.plugins.iter().map(|path| self.named(path)).collect();
-        let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
+        let named: Vec<PluginSource> = options.plugins.iter().map(|path| self.named(path)).collect();
+        let (in_directories, wanted): (Vec<PluginSource>, Vec<PluginSource>) = self
             .sources(options, purpose)
             .into_iter()
-            .partition(|source| matches!(source, Source::File { .. }) && !named.contains(source));
+            .partition(|source| matches!(source, PluginSource::File { .. }) && !named.contains(source));
         let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
         wanted.settled().await;
         if self.has_mcp_servers() || self.has_skills() || self.has_apis() {
@@ -248,7 +248,7 @@ impl Base {
         let offering = self
             .built_in(options, Purpose::Conversation)
             .filter(|plugin| plugin.is_for_servers || plugin.is_for_skills);
-        let missing: Vec<Source> = offering.filter(is_missing).map(BuiltIn::source).collect();
+        let missing: Vec<PluginSource> = offering.filter(is_missing).map(BuiltIn::source).collect();
         let has_missing = !missing.is_empty();
         runtime.begin(missing).settled().await;
         if self.has_skills() {
@@ -367,7 +367,7 @@ impl Base {
         let redacted = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
         let tools = Arc::new(AuditedTools { inner: redacted, audit: self.permissions.audit.clone() });
         Ok(match self.selected_tools(options) {
-            Some(selects) => Arc::new(Selection::new(tools, Authority::ALL).of(selects)),
+            Some(selects) => Arc::new(Selection::new(tools, Authority::ALL).with_predicate(selects)),
             None => tools,
         })
     }

@@ -3,7 +3,7 @@
 //!
 //! It is read within limits and without following links. The digest of each file is kept, and the text of the config.
 
-use super::records::{Record, Records, State, as_text, logged};
+use super::records::{Records, TrustRecord, TrustState, as_text, logged};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::project::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
@@ -39,8 +39,8 @@ const DIGEST: usize = 16;
 
 /// Everything in a project that could take effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Content {
-    files: BTreeMap<String, Item>,
+pub struct ProjectContent {
+    files: BTreeMap<String, TrustItem>,
     /// The text of each of [`TEXTS`] at the time of its digest.
     texts: BTreeMap<String, String>,
     /// Files that are never used, with the reasons.
@@ -50,16 +50,16 @@ pub struct Content {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Item {
+struct TrustItem {
     /// BLAKE3 in hexadecimal.
     digest: String,
     bytes: u64,
 }
 
-impl Content {
+impl ProjectContent {
     /// Reads everything in a project that could take effect.
     pub fn read(workspace: &Path) -> Self {
-        let mut reading = Reading::default();
+        let mut reading = ContentReader::default();
         if let Err(refusal) = reading.project(workspace) {
             reading.content.unbounded = Some(refusal.to_string());
         }
@@ -75,7 +75,7 @@ impl Content {
         if let Some(problem) = &self.unbounded {
             return Err(Failure::failed(format!("cannot trust `{}`: {problem}", line(&workspace.to_string_lossy()))));
         }
-        self.record(workspace, paths, if is_wished { State::Config } else { State::Trusted })
+        self.record(workspace, paths, if is_wished { TrustState::Config } else { TrustState::Trusted })
     }
 
     /// Returns the text of the config.
@@ -124,7 +124,7 @@ impl Content {
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         match blake3::hash(&bytes).to_hex().as_str() == digest {
-            true => Inspection::of(&bytes).map_err(|error| line(&error.to_string())),
+            true => Inspection::from_component(&bytes).map_err(|error| line(&error.to_string())),
             false => Err("it is being changed".to_owned()),
         }
     }
@@ -134,16 +134,16 @@ impl Content {
     /// # Errors
     /// The record cannot be written.
     pub fn decline(&self, workspace: &Path, paths: &Paths) -> Result<()> {
-        self.record(workspace, paths, State::Declined)
+        self.record(workspace, paths, TrustState::Declined)
     }
 
-    fn record(&self, workspace: &Path, paths: &Paths, state: State) -> Result<()> {
+    fn record(&self, workspace: &Path, paths: &Paths, state: TrustState) -> Result<()> {
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
         let path = as_text(workspace)?.to_owned();
-        let narrowing = self.config().filter(|_| state != State::Declined).and_then(narrowing);
-        let record = Record { path: path.clone(), state, files, narrowing };
-        Records::update(paths, |records| records.put(record))?;
-        logged(paths, &path, if state == State::Declined { "declined" } else { "trusted" });
+        let narrowing = self.config().filter(|_| state != TrustState::Declined).and_then(narrowing);
+        let record = TrustRecord { path: path.clone(), state, files, narrowing };
+        Records::update(paths, |records| records.store_record(record))?;
+        logged(paths, &path, if state == TrustState::Declined { "declined" } else { "trusted" });
         Ok(())
     }
 
@@ -175,13 +175,13 @@ impl Content {
 
 /// Reads content within limits.
 #[derive(Default)]
-struct Reading {
-    content: Content,
+struct ContentReader {
+    content: ProjectContent,
     entries: usize,
     bytes: u64,
 }
 
-impl Reading {
+impl ContentReader {
     fn project(&mut self, workspace: &Path) -> Result<(), Refusal> {
         let project = Repository::at(workspace).map_err(Refusal::Io)?;
         match project.directory(Path::new(DIRECTORY)) {
@@ -269,14 +269,14 @@ impl Reading {
                     self.refuse(path, &Refusal::TooLarge(MAX_TEXT_BYTES));
                     return Ok(());
                 }
-                let item = Item { digest: blake3::hash(&bytes).to_hex().to_string(), bytes: bytes.len() as u64 };
+                let item = TrustItem { digest: blake3::hash(&bytes).to_hex().to_string(), bytes: bytes.len() as u64 };
                 self.content.texts.insert(path.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
                 item
             }
             false => {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update_reader(file.take(left.saturating_add(1))).map_err(Refusal::Io)?;
-                Item { digest: hasher.finalize().to_hex().to_string(), bytes: hasher.count() }
+                TrustItem { digest: hasher.finalize().to_hex().to_string(), bytes: hasher.count() }
             }
         };
         if item.bytes > left {

@@ -14,10 +14,10 @@
 mod content;
 pub mod records;
 
-pub use content::Content;
+pub use content::ProjectContent;
 
 use self::content::{DIRECTORY, PLUGINS, TEXTS};
-use self::records::{Record, Records};
+use self::records::{Records, TrustRecord};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::project::CONFIG;
@@ -35,14 +35,14 @@ pub struct Project {
     workspace: PathBuf,
     /// True if the user's config names it.
     is_wished: bool,
-    standing: Standing,
-    content: Content,
+    standing: TrustStanding,
+    content: ProjectContent,
     /// The restrictions of the config that the user trusts, which outlive a change of it.
     narrowing: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Standing {
+enum TrustStanding {
     /// It has no content, and was never trusted.
     Nothing,
     /// It has content that was never trusted.
@@ -72,23 +72,23 @@ impl Project {
     pub fn open(paths: &Paths, workspace: &Path, wished: &[PathBuf]) -> Result<Self> {
         let wished = wished.iter().map(|entry| fixed(entry, paths)).collect::<Result<Vec<PathBuf>>>()?;
         let is_wished = wished.iter().any(|entry| entry.canonicalize().is_ok_and(|entry| entry == workspace));
-        let record = Records::read(paths)?.of(workspace);
+        let record = Records::read(paths)?.find_record(workspace);
         if record.is_none() && !is_wished {
-            let standing = if brings_something(workspace) { Standing::Untrusted } else { Standing::Nothing };
-            let (workspace, content) = (workspace.to_owned(), Content::default());
+            let standing = if brings_something(workspace) { TrustStanding::Untrusted } else { TrustStanding::Nothing };
+            let (workspace, content) = (workspace.to_owned(), ProjectContent::default());
             return Ok(Self { workspace, is_wished, standing, content, narrowing: None });
         }
-        let content = Content::read(workspace);
+        let content = ProjectContent::read(workspace);
         let narrowing =
             record.as_ref().filter(|record| record.holds(is_wished)).and_then(|record| record.narrowing.clone());
-        let (workspace, standing) = (workspace.to_owned(), Standing::Trusted);
+        let (workspace, standing) = (workspace.to_owned(), TrustStanding::Trusted);
         let mut project = Self { workspace, is_wished, standing, content, narrowing };
         project.standing = match (project.content.unbounded(), record) {
-            (Some(problem), _) => Standing::Unusable(problem.to_owned()),
-            (None, Some(record)) => Standing::of(&record, &project.content, is_wished),
+            (Some(problem), _) => TrustStanding::Unusable(problem.to_owned()),
+            (None, Some(record)) => TrustStanding::compare_content(&record, &project.content, is_wished),
             (None, None) => match project.trust(paths) {
-                Ok(()) => Standing::Trusted,
-                Err(failure) => Standing::Unusable(failure.to_string()),
+                Ok(()) => TrustStanding::Trusted,
+                Err(failure) => TrustStanding::Unusable(failure.to_string()),
             },
         };
         Ok(project)
@@ -96,17 +96,17 @@ impl Project {
 
     /// Returns whether the user trusts the project's content as it is.
     pub fn is_trusted(&self) -> bool {
-        self.standing == Standing::Trusted
+        self.standing == TrustStanding::Trusted
     }
 
     /// Returns whether there is content that the user does not trust in any version.
     pub fn is_untrusted(&self) -> bool {
-        self.standing == Standing::Untrusted
+        self.standing == TrustStanding::Untrusted
     }
 
     /// Returns whether the content differs from the trusted content.
     pub fn is_changed(&self) -> bool {
-        matches!(self.standing, Standing::Changed(_))
+        matches!(self.standing, TrustStanding::Changed(_))
     }
 
     /// Returns the config of a trusted project; if its content has changed or cannot be used, the restrictions of the trusted one.
@@ -146,9 +146,11 @@ impl Project {
     /// in another terminal.
     pub fn refuses_now(&self, paths: &Paths, path: &Path, digest: &str) -> Option<String> {
         let refused = self.refuses(path, digest)?;
-        let content = Content::read(&self.workspace);
-        let record = Records::read(paths).ok().and_then(|records| records.of(&self.workspace));
-        let is_agreed = |record: &Record| Standing::of(record, &content, self.is_wished) == Standing::Trusted;
+        let content = ProjectContent::read(&self.workspace);
+        let record = Records::read(paths).ok().and_then(|records| records.find_record(&self.workspace));
+        let is_agreed = |record: &TrustRecord| {
+            TrustStanding::compare_content(record, &content, self.is_wished) == TrustStanding::Trusted
+        };
         if content.unbounded().is_some() || !record.as_ref().is_some_and(is_agreed) {
             return Some(refused);
         }
@@ -159,18 +161,18 @@ impl Project {
     pub fn notices(&self) -> Vec<String> {
         let hint = "`pinion trust add` shows what it brings and trusts it";
         match &self.standing {
-            Standing::Nothing => Vec::new(),
-            Standing::Untrusted => {
+            TrustStanding::Nothing => Vec::new(),
+            TrustStanding::Untrusted => {
                 let what = if self.has_only_servers() { "`.mcp.json`" } else { "`.pinion`" };
                 vec![format!("{what} of this project is not used, because the directory is not trusted ({hint})")]
             }
-            Standing::Changed(changes) => vec![format!(
+            TrustStanding::Changed(changes) => vec![format!(
                 "`.pinion` of this project is not used, except for its exclusions and denials, because it changed since it was trusted: \
                  {} ({hint})",
                 named(changes)
             )],
-            Standing::Unusable(problem) => vec![format!("`.pinion` of this project is not used: {problem}")],
-            Standing::Trusted => self.content.refused().iter().map(|what| format!("not used: {what}")).collect(),
+            TrustStanding::Unusable(problem) => vec![format!("`.pinion` of this project is not used: {problem}")],
+            TrustStanding::Trusted => self.content.refused().iter().map(|what| format!("not used: {what}")).collect(),
         }
     }
 
@@ -182,7 +184,7 @@ impl Project {
     /// Returns the changes since the content was trusted, one line for each file.
     pub fn changes(&self) -> &[String] {
         match &self.standing {
-            Standing::Changed(changes) => changes,
+            TrustStanding::Changed(changes) => changes,
             _ => &[],
         }
     }
@@ -201,14 +203,14 @@ impl Project {
     }
 
     /// Returns the content that trust is about.
-    pub fn content(&self) -> &Content {
+    pub fn content(&self) -> &ProjectContent {
         &self.content
     }
 }
 
-impl Standing {
+impl TrustStanding {
     /// Compares the record with the current content.
-    fn of(record: &Record, content: &Content, is_wished: bool) -> Self {
+    fn compare_content(record: &TrustRecord, content: &ProjectContent, is_wished: bool) -> Self {
         if !record.holds(is_wished) {
             return if content.is_empty() { Self::Nothing } else { Self::Untrusted };
         }

@@ -1,6 +1,6 @@
 //! The record of trusted content: `trust.toml` in the data directory, mode 0600.
 
-use super::content::Content;
+use super::content::ProjectContent;
 use crate::approve::audit::Audit;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
@@ -19,17 +19,17 @@ const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
 #[serde(deny_unknown_fields)]
 pub struct Records {
     #[serde(default, rename = "project")]
-    projects: Vec<Record>,
+    projects: Vec<TrustRecord>,
 }
 
 /// The record of one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct TrustRecord {
     /// Path of the workspace.
     pub path: String,
     /// The user's decision.
-    pub state: State,
+    pub state: TrustState,
     /// Digests by path relative to the project.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ pub struct Record {
 /// A decision about the content of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum TrustState {
     /// Trusted by `pinion trust add`.
     Trusted,
     /// Trusted by an entry of `trusted` in the config, as long as it exists.
@@ -52,9 +52,9 @@ pub enum State {
     Declined,
 }
 
-impl Record {
+impl TrustRecord {
     /// Describes the differences from the record, one phrase for each file.
-    pub(super) fn changes(&self, content: &Content) -> Vec<String> {
+    pub(super) fn changes(&self, content: &ProjectContent) -> Vec<String> {
         let new = content.digests().filter_map(|(path, now)| match self.files.get(path) {
             None => Some(format!("new `{}`", line(path))),
             Some(digest) if digest != now => Some(format!("changed `{}`", line(path))),
@@ -67,18 +67,18 @@ impl Record {
     /// Returns whether the user trusts this content today. `is_wished` says whether the config names the directory.
     pub(super) fn holds(&self, is_wished: bool) -> bool {
         match self.state {
-            State::Trusted => true,
-            State::Config => is_wished,
-            State::Removed | State::Declined => false,
+            TrustState::Trusted => true,
+            TrustState::Config => is_wished,
+            TrustState::Removed | TrustState::Declined => false,
         }
     }
 
     /// Returns whether the user has already decided not to trust this content.
-    pub fn declines(&self, content: &Content) -> bool {
+    pub fn declines(&self, content: &ProjectContent) -> bool {
         match self.state {
-            State::Removed => true,
-            State::Declined => self.changes(content).is_empty(),
-            State::Trusted | State::Config => false,
+            TrustState::Removed => true,
+            TrustState::Declined => self.changes(content).is_empty(),
+            TrustState::Trusted | TrustState::Config => false,
         }
     }
 
@@ -89,7 +89,7 @@ impl Record {
         }
         match Path::new(&self.path).is_dir() {
             false => "no such directory",
-            true if self.changes(&Content::read(Path::new(&self.path))).is_empty() => "trusted",
+            true if self.changes(&ProjectContent::read(Path::new(&self.path))).is_empty() => "trusted",
             true => "changed, not used",
         }
     }
@@ -133,17 +133,17 @@ impl Records {
     }
 
     /// Returns the record of a workspace.
-    pub fn of(&self, workspace: &Path) -> Option<Record> {
+    pub fn find_record(&self, workspace: &Path) -> Option<TrustRecord> {
         self.projects.iter().find(|record| Path::new(&record.path) == workspace).cloned()
     }
 
-    pub(super) fn put(&mut self, record: Record) {
+    pub(super) fn store_record(&mut self, record: TrustRecord) {
         self.projects.retain(|other| other.path != record.path);
         self.projects.push(record);
     }
 
     /// Returns all records.
-    pub fn all(&self) -> &[Record] {
+    pub fn all(&self) -> &[TrustRecord] {
         &self.projects
     }
 
@@ -154,14 +154,15 @@ impl Records {
     /// The directory is not trusted, or the record cannot be written.
     pub fn remove(paths: &Paths, directory: &Path, is_wished: bool) -> Result<()> {
         let path = as_text(directory)?.to_owned();
-        let is_trusted = Self::read(paths)?.of(directory).is_some_and(|record| record.holds(is_wished));
+        let is_trusted = Self::read(paths)?.find_record(directory).is_some_and(|record| record.holds(is_wished));
         if !is_trusted && !is_wished {
             return Err(Failure::usage(format!("`{}` is not trusted", line(&path)))
                 .hint("`pinion trust list` lists trusted directories"));
         }
-        let removed = Record { path: path.clone(), state: State::Removed, files: BTreeMap::new(), narrowing: None };
+        let removed =
+            TrustRecord { path: path.clone(), state: TrustState::Removed, files: BTreeMap::new(), narrowing: None };
         Self::update(paths, |records| match is_wished {
-            true => records.put(removed),
+            true => records.store_record(removed),
             false => records.projects.retain(|record| record.path != path),
         })?;
         logged(paths, &path, "not trusted");

@@ -10,12 +10,14 @@ use futures_util::future::BoxFuture;
 use pinion_agent::approval::{Approval, ApprovalMode};
 use pinion_agent::content::ToolCall;
 use pinion_agent::dialog::Severity;
-use pinion_agent::hooks::{Hooks, Verdict};
+use pinion_agent::hooks::{HookVerdict, Hooks};
 use pinion_agent::message::ToolResultMessage;
 use pinion_agent::serde_json::Value;
 use pinion_agent::text::count;
 use pinion_agent::{Agent, Authority, Context, ToolExecutor};
-use pinion_checkpoints::{Digest, Error, Overlap, Reason, RelPath, Report, Retention, Snapshot, Store, remove_unused};
+use pinion_checkpoints::{
+    CheckpointStore, Digest, Error, GapReason, Overlap, RelPath, RestoreReport, Retention, TreeSnapshot, remove_unused,
+};
 use pinion_session_store::record::{Checkpoint, Moment};
 use pinion_session_store::{Record, Session, printable};
 use std::collections::BTreeSet;
@@ -51,13 +53,13 @@ pub struct Keeper {
     /// The user knows which files undo does not cover.
     are_gaps_accepted: AtomicBool,
     /// The session and its checkpoints; `None` if it is not saved or checkpoints are off.
-    kept: Mutex<Option<(Arc<Session>, Store)>>,
-    turn: tokio::sync::Mutex<Turn>,
-    notices: Mutex<Notices>,
+    kept: Mutex<Option<(Arc<Session>, CheckpointStore)>>,
+    turn: tokio::sync::Mutex<TurnCheckpoint>,
+    notices: Mutex<UndoNotices>,
 }
 
 #[derive(Default)]
-struct Turn {
+struct TurnCheckpoint {
     /// A checkpoint was taken, or at least tried.
     is_begun: bool,
     /// A checkpoint was taken before work that goes on.
@@ -72,14 +74,14 @@ struct Turn {
     trees: Vec<Digest>,
 }
 
-impl Turn {
+impl TurnCheckpoint {
     fn is_group(&self) -> bool {
         self.running.iter().any(|id| id == GROUP)
     }
 }
 
 #[derive(Default)]
-struct Notices {
+struct UndoNotices {
     waiting: Vec<String>,
     /// Notices that were shown already.
     said: Vec<String>,
@@ -126,12 +128,12 @@ impl Keeper {
         }
     }
 
-    fn kept(&self) -> Option<(Arc<Session>, Store)> {
+    fn kept(&self) -> Option<(Arc<Session>, CheckpointStore)> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the checkpoints; `None` if checkpoints are off or the session is not saved.
-    pub fn store(&self) -> Option<Store> {
+    pub fn store(&self) -> Option<CheckpointStore> {
         self.kept().map(|(_, store)| store)
     }
 
@@ -140,7 +142,7 @@ impl Keeper {
         std::mem::take(&mut self.notices().waiting)
     }
 
-    fn notices(&self) -> MutexGuard<'_, Notices> {
+    fn notices(&self) -> MutexGuard<'_, UndoNotices> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,7 +214,7 @@ impl Keeper {
     }
 
     /// Takes the checkpoint after work, if there is one before it.
-    async fn close(&self, turn: &mut Turn) {
+    async fn close(&self, turn: &mut TurnCheckpoint) {
         if std::mem::take(&mut turn.is_open) {
             turn.trees.extend(self.end_work().await);
         }
@@ -254,7 +256,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Without a snapshot, the following work cannot be undone. The failure was shown and recorded.
-    async fn begin_work(&self, ignored: BTreeSet<RelPath>) -> Result<Snapshot, String> {
+    async fn begin_work(&self, ignored: BTreeSet<RelPath>) -> Result<TreeSnapshot, String> {
         let (session, store) = self.kept().ok_or("there are no checkpoints")?;
         let worker = session.id().to_owned();
         let taken = blocking(move || store.begin_work(&worker, &ignored)).await;
@@ -288,7 +290,12 @@ impl Keeper {
     }
 
     /// Records a snapshot, or the problem that prevented it.
-    fn record(&self, session: &Session, moment: Moment, taken: Result<Snapshot, String>) -> Result<Snapshot, String> {
+    fn record(
+        &self,
+        session: &Session,
+        moment: Moment,
+        taken: Result<TreeSnapshot, String>,
+    ) -> Result<TreeSnapshot, String> {
         match &taken {
             Ok(snapshot) => gaps(snapshot).into_iter().for_each(|gap| self.notice(gap)),
             Err(problem) => self.notice(format!("{NO_CHECKPOINT}, so this turn cannot be undone: {problem}")),
@@ -305,7 +312,7 @@ impl Keeper {
     }
 
     /// Returns why a call may not be undone, or not completely.
-    fn doubt(&self, taken: Result<Snapshot, String>, authority: Authority) -> Option<String> {
+    fn doubt(&self, taken: Result<TreeSnapshot, String>, authority: Authority) -> Option<String> {
         let snapshot = match taken {
             Ok(snapshot) => snapshot,
             Err(problem) => {
@@ -344,12 +351,12 @@ fn lost(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// Names files that a snapshot does not cover although they could change.
-fn gaps(snapshot: &Snapshot) -> Vec<String> {
+fn gaps(snapshot: &TreeSnapshot) -> Vec<String> {
     let mut gaps = Vec::new();
     if snapshot.tree.covers_nothing() {
         gaps.push("undo covers no file here, because all of them are ignored".to_owned());
     }
-    let uncovered: Vec<_> = snapshot.tree.uncovered().filter(|(_, reason)| *reason != Reason::Special).collect();
+    let uncovered: Vec<_> = snapshot.tree.uncovered().filter(|(_, reason)| *reason != GapReason::Special).collect();
     if let Some((path, reason)) = uncovered.first() {
         let more = match uncovered.len() - 1 {
             0 => String::new(),
@@ -360,7 +367,7 @@ fn gaps(snapshot: &Snapshot) -> Vec<String> {
     gaps
 }
 
-fn collect(store: &Store, retention: Retention, keep: &[Digest], stores: &Path) -> Result<(), Error> {
+fn collect(store: &CheckpointStore, retention: Retention, keep: &[Digest], stores: &Path) -> Result<(), Error> {
     store.collect_when_due(retention, keep)?;
     remove_unused(stores, retention.age);
     Ok(())
@@ -388,7 +395,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + S
 }
 
 /// Describes a restoration that another process began.
-pub fn recovered(report: &Report) -> String {
+pub fn recovered(report: &RestoreReport) -> String {
     let restored = count(report.restored.len() as u64, "file");
     let kept = report.kept.iter().map(|path| (path, "changed in the meantime"));
     let failed = report.failed.iter().map(|(path, cause)| (path, cause.as_str()));
@@ -417,17 +424,17 @@ impl Keeper {
 }
 
 impl Hooks for Keeper {
-    fn before_run<'a>(&'a self, context: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_run<'a>(&'a self, context: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(async move {
             // The steps of a plan are runs of one session, each a turn. Sub-agents have separate sessions.
             if self.is_own(context) && !self.turn.lock().await.is_group() {
                 self.end_turn().await;
             }
-            Verdict::Pass
+            HookVerdict::Pass
         })
     }
 
-    fn before_turn<'a>(&'a self, context: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_turn<'a>(&'a self, context: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(async move {
             let mut turn = self.turn.lock().await;
             if self.is_own(context) && !turn.is_group() {
@@ -435,15 +442,15 @@ impl Hooks for Keeper {
                 turn.running.clear();
                 self.close(&mut turn).await;
             }
-            Verdict::Pass
+            HookVerdict::Pass
         })
     }
 
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
         Box::pin(async move {
-            let Some(authority) = self.changing(call) else { return Verdict::Pass };
+            let Some(authority) = self.changing(call) else { return HookVerdict::Pass };
             let ignored = self.ignored(call).await;
-            self.before(&call.id, authority, ignored).await.map_or(Verdict::Pass, Verdict::Ask)
+            self.before(&call.id, authority, ignored).await.map_or(HookVerdict::Pass, HookVerdict::Ask)
         })
     }
 

@@ -11,7 +11,7 @@ pub mod turns;
 
 use crate::base::Base;
 use crate::files::paths;
-use pinion_checkpoints::Store;
+use pinion_checkpoints::CheckpointStore;
 use pinion_sandbox::protected_in;
 use pinion_session_store::project_slug;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 impl Base {
     /// Returns the checkpoints of a workspace; `None` if they are off. They skip the file `session`, and the files in
     /// `more`.
-    pub fn checkpoints(&self, workspace: &Path, session: &Path, more: &[PathBuf]) -> Option<Store> {
+    pub fn checkpoints(&self, workspace: &Path, session: &Path, more: &[PathBuf]) -> Option<CheckpointStore> {
         let settings = self.config.undo.as_ref()?;
         let directory = self.paths.checkpoints().join(project_slug(workspace));
         let own = [
@@ -31,7 +31,7 @@ impl Base {
         let inside = workspace.to_owned();
         let protected = std::iter::once_with(move || protected_in(&inside, &paths::git_user())).flatten();
         let excluded = protected.chain(self.host_directories().private).chain(own).chain(more.to_owned());
-        let store = Store::new(&directory, workspace, excluded, settings.limits.clone());
+        let store = CheckpointStore::new(&directory, workspace, excluded, settings.limits.clone());
         Some(store.without(self.config.exclusions.clone()))
     }
 }

@@ -5,12 +5,12 @@
 //! start. If files cannot be restored, the conversation moves back.
 
 use crate::failure::{Failure, Result, with_causes};
-use crate::undo::turns::{LastRewind, Turn, Turns, Work};
+use crate::undo::turns::{LastRewind, PromptTurn, SnapshottedWork, Turns};
 use pinion_agent::Message;
 use pinion_agent::identity::RunNumbers;
 use pinion_agent::serde_json;
 use pinion_agent::text::count;
-use pinion_checkpoints::{Error, Plan, Prepared, Report, Snapshot, StepKind, Store};
+use pinion_checkpoints::{CheckpointStore, Error, Plan, PreparedRestoration, RestoreReport, StepKind, TreeSnapshot};
 use pinion_session_store::record::{Checkpoint, Moment, Rewound};
 use pinion_session_store::{EntryId, Record, Session, Transcript};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
     /// The turns to undo, or the undo to take back.
-    pub target: Target,
+    pub target: RewindTarget,
     /// Whether files are restored.
     pub files: bool,
     /// Whether the conversation goes back.
@@ -35,7 +35,7 @@ pub struct Wish {
 
 /// The state to return to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum RewindTarget {
     /// The state before this number of turns.
     Back(usize),
     /// The state before the last return.
@@ -50,7 +50,7 @@ pub struct Done {
     /// The changes of files; `None` if files were not asked for.
     pub plan: Option<Plan>,
     /// None if nothing was to be changed.
-    pub report: Option<Report>,
+    pub report: Option<RestoreReport>,
     /// Work that cannot be undone.
     pub problems: Vec<String>,
     /// The conversation, if it moved.
@@ -81,7 +81,7 @@ pub struct Conversation {
 struct Way {
     turns: usize,
     /// The newest first.
-    work: Vec<Work>,
+    work: Vec<SnapshottedWork>,
     problems: Vec<String>,
     /// The entry to move to, and the last run there; `None` if the conversation stays.
     to: Option<(Option<EntryId>, Option<String>)>,
@@ -90,7 +90,7 @@ struct Way {
 
 /// The session that a restoration belongs to, written down with its plan.
 #[derive(Serialize, Deserialize)]
-struct Note {
+struct RestorationNote {
     session: PathBuf,
     /// The position of the conversation before the undo.
     position: Option<EntryId>,
@@ -101,9 +101,9 @@ struct Note {
 ///
 /// # Errors
 /// The directory cannot be opened.
-pub fn recover(store: &Store, session: &Session) -> Result<Option<Report>, Error> {
+pub fn recover(store: &CheckpointStore, session: &Session) -> Result<Option<RestoreReport>, Error> {
     let Some((report, note)) = store.recover(is_begun)? else { return Ok(None) };
-    if let Ok(note) = serde_json::from_str::<Note>(&note)
+    if let Ok(note) = serde_json::from_str::<RestorationNote>(&note)
         && note.session == session.path()
     {
         let is_recorded = read(session).is_ok_and(|turns| turns.last_rewind.is_some());
@@ -120,7 +120,7 @@ pub fn recover(store: &Store, session: &Session) -> Result<Option<Report>, Error
 
 /// Returns whether the session moved because of an undo, so that its files have to follow.
 fn is_begun(note: &str) -> bool {
-    let Ok(note) = serde_json::from_str::<Note>(note) else { return true };
+    let Ok(note) = serde_json::from_str::<RestorationNote>(note) else { return true };
     Transcript::open(&note.session).map_or(true, |transcript| transcript.position() != note.position)
 }
 
@@ -128,7 +128,7 @@ fn is_begun(note: &str) -> bool {
 ///
 /// # Errors
 /// There are not that many turns, or a snapshot cannot be taken.
-pub fn preview(store: Option<&Store>, session: &Path, wish: Wish) -> Result<Done> {
+pub fn preview(store: Option<&CheckpointStore>, session: &Path, wish: Wish) -> Result<Done> {
     prepare(store, session, wish).map(|(done, ..)| done)
 }
 
@@ -136,7 +136,7 @@ pub fn preview(store: Option<&Store>, session: &Path, wish: Wish) -> Result<Done
 ///
 /// # Errors
 /// It was moved or removed.
-fn is_there(store: &Store) -> Result<()> {
+fn is_there(store: &CheckpointStore) -> Result<()> {
     let root = store.root();
     if root.is_dir() {
         return Ok(());
@@ -149,14 +149,14 @@ fn is_there(store: &Store) -> Result<()> {
 /// Plans to undo turns. Returns the outcome so far, the position to move to, and the files as they are.
 #[expect(clippy::type_complexity, reason = "three parts of one outcome, for two callers")]
 fn prepare(
-    store: Option<&Store>,
+    store: Option<&CheckpointStore>,
     session: &Path,
     wish: Wish,
-) -> Result<(Done, Option<(Option<EntryId>, Option<String>)>, Option<Snapshot>)> {
+) -> Result<(Done, Option<(Option<EntryId>, Option<String>)>, Option<TreeSnapshot>)> {
     let (turns, worked_in) = read_file(session)?;
     let way = match wish.target {
-        Target::Back(number) => back(&turns.turns, number)?,
-        Target::Redo => forward(turns.last_rewind)?,
+        RewindTarget::Back(number) => back(&turns.turns, number)?,
+        RewindTarget::Redo => forward(turns.last_rewind)?,
     };
     let mut done = Done { turns: way.turns, problems: way.problems, prompt: way.prompt, ..Done::default() };
     let mut current = None;
@@ -178,12 +178,12 @@ fn prepare(
 /// # Errors
 /// There are not that many turns, the session cannot be written, or files cannot be restored. Then the conversation is
 /// where it was, and files are restored where possible.
-pub fn rewind(store: Option<&Store>, session: &Session, wish: Wish) -> Result<Done> {
+pub fn rewind(store: Option<&CheckpointStore>, session: &Session, wish: Wish) -> Result<Done> {
     if wish.dry_run {
         return preview(store, session.path(), wish);
     }
     // Files that the agent created must not prevent their removal.
-    let store = store.map(Store::patient);
+    let store = store.map(CheckpointStore::patient);
     let Some(files) = store.as_ref().filter(|_| wish.files) else { return restore(store, session, wish) };
     recover(files, session).map_err(failed)?;
     is_there(files)?;
@@ -196,7 +196,7 @@ pub fn rewind(store: Option<&Store>, session: &Session, wish: Wish) -> Result<Do
     done
 }
 
-fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> {
+fn restore(store: Option<CheckpointStore>, session: &Session, wish: Wish) -> Result<Done> {
     let (mut done, to, current) = prepare(store.as_ref(), session.path(), wish)?;
     let position = session.position();
     let rewound = Rewound {
@@ -205,10 +205,10 @@ fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> 
         before: current.as_ref().map(|snapshot| snapshot.id.to_string()),
     };
     // A redo that overwrites edits of others can be undone in turn.
-    let is_recorded = wish.target != Target::Redo || wish.force;
+    let is_recorded = wish.target != RewindTarget::Redo || wish.force;
     let prepared = match (&store, done.plan.as_ref().filter(|plan| !plan.is_empty())) {
         (Some(store), Some(plan)) => {
-            let note = Note { session: session.path().to_owned(), position, rewound: rewound.clone() };
+            let note = RestorationNote { session: session.path().to_owned(), position, rewound: rewound.clone() };
             // Without a move or a record, nothing in the session tells whether this began.
             let note = Some(note).filter(|_| is_recorded || to.is_some());
             let note = note.and_then(|note| serde_json::to_string(&note).ok()).unwrap_or_default();
@@ -219,23 +219,23 @@ fn restore(store: Option<Store>, session: &Session, wish: Wish) -> Result<Done> 
     let messages = match move_to(session, to.as_ref().map(|(to, _)| *to), rewound.clone(), is_recorded) {
         Ok(messages) => messages,
         Err(failure) => {
-            prepared.map(Prepared::discard).transpose().map_err(failed)?;
+            prepared.map(PreparedRestoration::discard).transpose().map_err(failed)?;
             session.go_back(position).map_err(Failure::from)?;
             return Err(failure);
         }
     };
-    done.report = prepared.map(Prepared::run).transpose().map_err(failed)?;
+    done.report = prepared.map(PreparedRestoration::run).transpose().map_err(failed)?;
     if let Some((path, cause)) = done.report.as_ref().and_then(|report| report.failed.first()) {
         let all = done.report.as_ref().map_or(0, |report| report.failed.len());
         let text = format!("could not restore {}: `{path}`: {cause}", count(all as u64, "file"));
         if to.is_some() {
             session.go_back(position).map_err(Failure::from)?;
-            if wish.target != Target::Redo {
+            if wish.target != RewindTarget::Redo {
                 // The overwritten files must be found from here.
                 record(session, Rewound { left: None, ..rewound })?;
             }
         }
-        if let (Some(store), true) = (&store, wish.target != Target::Redo) {
+        if let (Some(store), true) = (&store, wish.target != RewindTarget::Redo) {
             record_after(store, session)?;
         }
         return Err(Failure::failed(text).hint("the rest is restored; fix the cause and undo again"));
@@ -287,7 +287,7 @@ fn read_file(session: &Path) -> Result<(Turns, Option<PathBuf>)> {
     Ok((Turns::read(&mut transcript), worked_in))
 }
 
-fn back(turns: &[Turn], number: usize) -> Result<Way> {
+fn back(turns: &[PromptTurn], number: usize) -> Result<Way> {
     let undone = turns.len().checked_sub(number).and_then(|first| turns.get(first..)).unwrap_or_default();
     let Some(first) = undone.first() else {
         let there = count(turns.len() as u64, "turn");
@@ -323,12 +323,12 @@ fn forward(last: Option<LastRewind>) -> Result<Way> {
 /// Plans the changes of files, with a snapshot of their current state. `worked_in` is the directory where the session
 /// began, if it is another one.
 fn planned(
-    store: &Store,
-    work: &[Work],
+    store: &CheckpointStore,
+    work: &[SnapshottedWork],
     force: bool,
     worked_in: Option<&Path>,
     problems: &mut Vec<String>,
-) -> Result<(Plan, Snapshot)> {
+) -> Result<(Plan, TreeSnapshot)> {
     let current = store.snapshot().map_err(failed)?;
     let (mut problem, mut is_interrupted) = (None, false);
     let steps = work.iter().map_while(|work| {
@@ -369,7 +369,7 @@ fn record(session: &Session, rewound: Rewound) -> Result<()> {
 }
 
 /// Records the files as they are after an undo: this separates later changes of others from it.
-fn record_after(store: &Store, session: &Session) -> Result<()> {
+fn record_after(store: &CheckpointStore, session: &Session) -> Result<()> {
     let after = store.snapshot();
     let problem = after.as_ref().err().map(|error| with_causes(error));
     let tree = after.ok().map(|after| after.id.to_string());

@@ -1,10 +1,10 @@
 //! Describes turns and the effects of undoing them.
 
 use crate::output::{Text, age, count, fit, shell_command, text};
-use crate::undo::rewind::{Done, Target, Wish};
-use crate::undo::turns::{Turn, Turns};
+use crate::undo::rewind::{Done, RewindTarget, Wish};
+use crate::undo::turns::{PromptTurn, Turns};
 use pinion_agent::jiff::Timestamp;
-use pinion_checkpoints::{Action, Changes, Plan, RefChange, StepKind, Store};
+use pinion_checkpoints::{CheckpointStore, PathAction, Plan, RefChange, StepKind, WorkChanges};
 use pinion_session_store::printable;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,10 +30,10 @@ pub fn report(done: &Done, wish: Wish) -> Vec<Text> {
     let mut lines = Vec::new();
     let turns = count(done.turns as u64, "turn");
     let verb = match (wish.dry_run, wish.target) {
-        (true, Target::Back(_)) => "would undo",
-        (true, Target::Redo) => "would redo",
-        (false, Target::Back(_)) => "undone:",
-        (false, Target::Redo) => "redone:",
+        (true, RewindTarget::Back(_)) => "would undo",
+        (true, RewindTarget::Redo) => "would redo",
+        (false, RewindTarget::Back(_)) => "undone:",
+        (false, RewindTarget::Redo) => "redone:",
     };
     let what = match (wish.files, wish.conversation, done.is_incomplete()) {
         (true, true, false) => "files and conversation",
@@ -57,9 +57,9 @@ fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
     }
     for (path, action) in actions.iter().take(MAX_PATHS) {
         let verb = match action {
-            Action::Remove => "remove ",
-            Action::Create => "restore",
-            Action::Change => "revert ",
+            PathAction::Remove => "remove ",
+            PathAction::Create => "restore",
+            PathAction::Change => "revert ",
         };
         lines.push(text!("  {} {}", verb, path.to_string()));
     }
@@ -75,9 +75,9 @@ fn files(plan: &Plan, done: &Done, wish: Wish, lines: &mut Vec<Text>) {
     let hint = match (wish.force, wish.dry_run || !wish.conversation, wish.target) {
         (true, ..) => "",
         (false, true, _) => " (--force restores it)",
-        (false, false, Target::Back(1)) => " (`/redo`, then `/undo --force` restores it)",
-        (false, false, Target::Back(_)) => " (`/redo`, then `/rewind N --force` restores it)",
-        (false, false, Target::Redo) => " (`/undo`, then `/redo --force` restores it)",
+        (false, false, RewindTarget::Back(1)) => " (`/redo`, then `/undo --force` restores it)",
+        (false, false, RewindTarget::Back(_)) => " (`/redo`, then `/rewind N --force` restores it)",
+        (false, false, RewindTarget::Redo) => " (`/undo`, then `/redo --force` restores it)",
     };
     let conflict = format!("changed by someone else, so it stays as they left it{hint}");
     list(names(&plan.conflicts), &conflict, lines);
@@ -140,7 +140,7 @@ fn more(all: usize, lines: &mut Vec<Text>) {
 }
 
 /// Lists the turns that can be undone, the last one first. Blocks.
-pub fn list(turns: &Turns, store: Option<&Store>) -> Vec<Text> {
+pub fn list(turns: &Turns, store: Option<&CheckpointStore>) -> Vec<Text> {
     let mut lines = vec![text!("turns of this session; /rewind N undoes the last N:")];
     for (number, turn) in turns.turns.iter().rev().take(MAX_TURNS).enumerate() {
         let age = age(Timestamp::now().duration_since(turn.time).as_secs());
@@ -161,8 +161,8 @@ pub fn list(turns: &Turns, store: Option<&Store>) -> Vec<Text> {
 }
 
 /// Counts the paths and the refs that a turn changed; `None` if its checkpoints do not tell.
-fn changed(turn: &Turn, store: Option<&Store>) -> Option<(usize, usize)> {
-    let mut changes = Changes::default();
+fn changed(turn: &PromptTurn, store: Option<&CheckpointStore>) -> Option<(usize, usize)> {
+    let mut changes = WorkChanges::default();
     for work in turn.work.iter().filter(|work| work.kind != StepKind::Others) {
         let step = work.step(store?).ok()?;
         changes.add(&step.before, &step.after?);
@@ -172,13 +172,17 @@ fn changed(turn: &Turn, store: Option<&Store>) -> Option<(usize, usize)> {
 
 /// Returns the changes of the last turn that changed files, or of the whole session, as Markdown; `None` if nothing
 /// changed. Blocks.
-pub fn diff(turns: &Turns, store: &Store, whole_session: bool) -> Result<Option<String>, pinion_checkpoints::Error> {
+pub fn diff(
+    turns: &Turns,
+    store: &CheckpointStore,
+    whole_session: bool,
+) -> Result<Option<String>, pinion_checkpoints::Error> {
     let mut with_work = turns.turns.iter().filter(|turn| !turn.work.is_empty());
     let work = match whole_session {
         true => with_work.flat_map(|turn| &turn.work).collect::<Vec<_>>(),
         false => with_work.next_back().map(|turn| turn.work.iter().collect()).unwrap_or_default(),
     };
-    let (mut changes, mut others) = (Changes::default(), Changes::default());
+    let (mut changes, mut others) = (WorkChanges::default(), WorkChanges::default());
     for work in work {
         let step = work.step(store)?;
         let after = step.after.map_or_else(|| store.snapshot().map(|now| now.tree), Ok)?;
@@ -202,7 +206,7 @@ pub fn diff(turns: &Turns, store: &Store, whole_session: bool) -> Result<Option<
 }
 
 /// Lists the refs among the changes, as Markdown.
-fn changed_refs(changes: &Changes) -> String {
+fn changed_refs(changes: &WorkChanges) -> String {
     let code = |text: &str| format!("`{}`", printable(text).replace('`', "'"));
     let value = |value: &Option<String>| value.as_ref().map_or_else(|| "nothing".to_owned(), |value| code(value));
     let all: Vec<RefChange> = changes.refs().collect();
@@ -220,7 +224,7 @@ fn changed_refs(changes: &Changes) -> String {
 }
 
 /// Names the paths among the changes that others changed meanwhile, as Markdown.
-fn also_changed(changes: &Changes, others: &Changes) -> String {
+fn also_changed(changes: &WorkChanges, others: &WorkChanges) -> String {
     let others: BTreeSet<String> = others.iter().map(|change| change.path.to_string()).collect();
     let both = changes.iter().map(|change| change.path.to_string()).filter(|path| others.contains(path));
     let both: Vec<String> = both.map(|path| format!("`{}`", printable(&path).replace('`', "'"))).collect();

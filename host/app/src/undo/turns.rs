@@ -3,13 +3,13 @@
 use pinion_agent::content::text_of;
 use pinion_agent::jiff::Timestamp;
 use pinion_agent::{Message, compaction};
-use pinion_checkpoints::{Digest, Error, Step, StepKind, Store};
+use pinion_checkpoints::{CheckpointStore, Digest, Error, StepKind, UndoStep};
 use pinion_session_store::record::{GroupEnd, Moment, Record};
 use pinion_session_store::{EntryId, Payload, Transcript};
 
 /// A prompt of the user and everything that the agent did for it.
 #[derive(Debug, Clone)]
-pub struct Turn {
+pub struct PromptTurn {
     /// The entry before it; `None` at the beginning.
     pub at: Option<EntryId>,
     /// The last run before it; empty at the beginning.
@@ -19,7 +19,7 @@ pub struct Turn {
     /// The time of the prompt.
     pub time: Timestamp,
     /// The oldest first. Between two of them, others may have changed files: that is one, too.
-    pub work: Vec<Work>,
+    pub work: Vec<SnapshottedWork>,
     /// Reasons why checkpoints are missing.
     pub problems: Vec<String>,
     /// The files at the end of the last work.
@@ -28,7 +28,7 @@ pub struct Turn {
 
 /// Snapshots around work that may have changed files.
 #[derive(Debug, Clone, Copy)]
-pub struct Work {
+pub struct SnapshottedWork {
     /// The snapshot before the turn.
     pub before: Digest,
     /// None if the process ended before the snapshot, and no later work tells.
@@ -38,14 +38,14 @@ pub struct Work {
     pub kind: StepKind,
 }
 
-impl Work {
+impl SnapshottedWork {
     /// Reads the snapshots.
     ///
     /// # Errors
     /// A snapshot was removed, or is damaged.
-    pub fn step(&self, store: &Store) -> Result<Step, Error> {
+    pub fn step(&self, store: &CheckpointStore) -> Result<UndoStep, Error> {
         let after = self.after.map(|after| store.tree(after)).transpose()?;
-        Ok(Step { before: store.tree(self.before)?, after, kind: self.kind })
+        Ok(UndoStep { before: store.tree(self.before)?, after, kind: self.kind })
     }
 }
 
@@ -57,14 +57,14 @@ pub struct LastRewind {
     /// The position of the conversation before it.
     pub left: Option<EntryId>,
     /// The files before and after it, if they were restored.
-    pub work: Option<Work>,
+    pub work: Option<SnapshottedWork>,
 }
 
 /// The current branch of a session.
 #[derive(Debug, Default)]
 pub struct Turns {
     /// The oldest first.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<PromptTurn>,
     pub(crate) last_rewind: Option<LastRewind>,
     /// The last run; empty if there was no run.
     pub last_run: String,
@@ -73,7 +73,7 @@ pub struct Turns {
 impl Turns {
     /// Reads the current branch. Entries that cannot be read are skipped.
     pub fn read(transcript: &mut Transcript) -> Self {
-        let mut reading = Reading::default();
+        let mut reading = TurnReader::default();
         for entry in transcript.branch().flatten() {
             reading.entry(entry.id, entry.time, entry.payload);
         }
@@ -82,7 +82,7 @@ impl Turns {
 }
 
 #[derive(Default)]
-struct Reading {
+struct TurnReader {
     turns: Turns,
     /// The entry before.
     last: Option<EntryId>,
@@ -94,7 +94,7 @@ struct Reading {
     is_answered: bool,
 }
 
-impl Reading {
+impl TurnReader {
     fn entry(&mut self, id: EntryId, time: Timestamp, payload: Payload) {
         match payload {
             Payload::Record(Record::GroupStart(group)) => {
@@ -112,7 +112,7 @@ impl Reading {
             }
             Payload::Record(Record::Rewound(rewound)) => {
                 let before = rewound.before.as_deref().and_then(Digest::parse);
-                let work = before.map(|before| Work { before, after: None, kind: StepKind::Interrupted });
+                let work = before.map(|before| SnapshottedWork { before, after: None, kind: StepKind::Interrupted });
                 self.turns.last_rewind = Some(LastRewind { turns: rewound.turns, left: rewound.left, work });
             }
             Payload::Message(message) => self.message(time, &message),
@@ -141,7 +141,7 @@ impl Reading {
         if start.is_some() || is_first {
             let (at, last_run) = start.unwrap_or((self.last, String::new()));
             let (work, problems) = (Vec::new(), Vec::new());
-            self.turns.turns.push(Turn { at, last_run, prompt, time, work, problems, last_tree: None });
+            self.turns.turns.push(PromptTurn { at, last_run, prompt, time, work, problems, last_tree: None });
             self.is_answered = false;
         } else if let Some(turn) = self.turns.turns.last_mut().filter(|_| !self.is_answered) {
             // The prompt follows the output of the user's own shell commands.
@@ -169,19 +169,19 @@ impl Reading {
     }
 }
 
-impl Work {
+impl SnapshottedWork {
     fn end(&mut self, tree: Option<Digest>) {
         (self.after, self.kind) = (tree, tree.map_or(StepKind::Interrupted, |_| StepKind::Whole));
     }
 }
 
-impl Turn {
+impl PromptTurn {
     /// Begins work. Others made the changes since the end of the work before it.
     fn begin(&mut self, before: Digest) {
         if let Some(last) = self.last_tree.take().filter(|last| *last != before) {
-            self.work.push(Work { before: last, after: Some(before), kind: StepKind::Others });
+            self.work.push(SnapshottedWork { before: last, after: Some(before), kind: StepKind::Others });
         }
-        self.work.push(Work { before, after: None, kind: StepKind::Interrupted });
+        self.work.push(SnapshottedWork { before, after: None, kind: StepKind::Interrupted });
     }
 
     /// Ends work, and joins it with the work before it if no files changed in between.
@@ -213,7 +213,7 @@ mod tests {
 
     /// Reads checkpoints of one turn: `b1` is the tree 1 before work, `a1` after it, `b` and `a` are those that failed.
     fn work(checkpoints: &str) -> Vec<(Digest, Option<Digest>, StepKind)> {
-        let mut reading = Reading::default();
+        let mut reading = TurnReader::default();
         reading.message(Timestamp::UNIX_EPOCH, &Message::user("go"));
         for checkpoint in checkpoints.split(' ') {
             let (moment, tree) = checkpoint.split_at(1);

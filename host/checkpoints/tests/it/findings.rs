@@ -2,7 +2,8 @@
 
 use crate::world::{World, set_mode};
 use pinion_checkpoints::{
-    Entry, Limits, Owner, Plan, Reason, RelPath, Retention, Step, StepKind, Store, Tree, remove_unused,
+    CheckpointStore, GapReason, Owner, Plan, RelPath, Retention, SnapshotLimits, StepKind, Tree, TreeEntry, UndoStep,
+    remove_unused,
 };
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown, symlink};
@@ -15,7 +16,7 @@ fn path(text: &str) -> RelPath {
 }
 
 fn plan(before: &Tree, after: &Tree) -> Plan {
-    let step = Step { before: before.clone(), after: Some(after.clone()), kind: StepKind::Whole };
+    let step = UndoStep { before: before.clone(), after: Some(after.clone()), kind: StepKind::Whole };
     Plan::new(&[step], after, false)
 }
 
@@ -43,8 +44,8 @@ fn files_get_their_owner_back_and_no_rights_without_it() {
     assert_eq!((facts("d/tool"), facts("d").0), ((1234, 1235, 0o6755), 1234));
 
     // A snapshot that does not say whose file it was.
-    let forget = |entry: &Entry| match entry.clone() {
-        Entry::File { mode, size, content, .. } => Entry::File { mode, size, content, owner: None },
+    let forget = |entry: &TreeEntry| match entry.clone() {
+        TreeEntry::File { mode, size, content, .. } => TreeEntry::File { mode, size, content, owner: None },
         entry => entry,
     };
     let forgotten: Tree = before.tree.iter().map(|(path, entry)| (path.clone(), forget(entry))).collect();
@@ -62,7 +63,7 @@ fn owner_is_recorded_where_it_matters() {
     set_mode(&world.root.join("tool"), 0o4755);
     let tree = world.snapshot().tree;
     let owner = |name: &str| match tree.lookup(&path(name)) {
-        Some(Some(Entry::File { owner, .. })) => *owner,
+        Some(Some(TreeEntry::File { owner, .. })) => *owner,
         other => panic!("{other:?}"),
     };
     let found = fs::metadata(world.root.join("tool")).unwrap();
@@ -97,7 +98,7 @@ fn lost_repository_is_named() {
     let before = world.snapshot();
     fs::remove_dir_all(world.root.join("sub")).unwrap();
     let plan = plan(&before.tree, &world.snapshot().tree);
-    assert_eq!(plan.lost, [(path("sub/.git"), Reason::Excluded)]);
+    assert_eq!(plan.lost, [(path("sub/.git"), GapReason::Excluded)]);
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn ignored_files_that_changed_are_named() {
     world.write(".env", "22");
     fs::remove_dir_all(world.root.join("build")).unwrap();
     let plan = plan(&before.tree, &world.snapshot().tree);
-    assert_eq!(plan.lost, [(path(".env"), Reason::Excluded), (path("build"), Reason::Excluded)]);
+    assert_eq!(plan.lost, [(path(".env"), GapReason::Excluded), (path("build"), GapReason::Excluded)]);
 }
 
 #[test]
@@ -123,19 +124,19 @@ fn excluded_paths_are_known_by_whatever_name() {
     fs::write(data.join("sessions"), "1").unwrap();
     fs::hard_link(data.join("sessions"), root.join("other-name")).unwrap();
     let excluded = [root.join(".local/data/later"), root.join(".local/data/sessions")];
-    let store = Store::new(&root.join(".local/data/store"), root, excluded, Limits::default());
+    let store = CheckpointStore::new(&root.join(".local/data/store"), root, excluded, SnapshotLimits::default());
     store.snapshot().unwrap();
     fs::write(data.join("later"), "1").unwrap();
     let tree = store.snapshot().unwrap().tree;
     for name in ["dotfiles/data/store", "dotfiles/data/later", "dotfiles/data/sessions", "other-name"] {
         assert_eq!(tree.lookup(&path(name)), None, "{name}");
     }
-    assert!(matches!(tree.lookup(&path("dotfiles/data")), Some(Some(Entry::Directory { .. }))));
+    assert!(matches!(tree.lookup(&path("dotfiles/data")), Some(Some(TreeEntry::Directory { .. }))));
 }
 
 #[test]
 fn what_has_a_copy_comes_back_although_the_later_state_has_none() {
-    let world = World::with(Limits { file_bytes: 10, ..Limits::default() });
+    let world = World::with(SnapshotLimits { file_bytes: 10, ..SnapshotLimits::default() });
     for name in ["grows", "socket"] {
         world.write(name, "1");
     }
@@ -154,7 +155,7 @@ fn what_has_a_copy_comes_back_although_the_later_state_has_none() {
 
 #[test]
 fn new_large_file_takes_no_copy_from_others() {
-    let world = World::with(Limits { bytes: 15, ..Limits::default() });
+    let world = World::with(SnapshotLimits { bytes: 15, ..SnapshotLimits::default() });
     world.write("kept", "1234567890");
     world.write("main", "12345");
     world.snapshot();
@@ -192,7 +193,7 @@ fn make_old(path: &Path) {
 fn stores_in_use_are_not_removed() {
     let world = World::new();
     let stores = world.directory.path().join("stores");
-    let store = |name: &str| Store::new(&stores.join(name), &world.root, [], Limits::default());
+    let store = |name: &str| CheckpointStore::new(&stores.join(name), &world.root, [], SnapshotLimits::default());
     let day = Duration::from_secs(24 * 60 * 60);
     let names = ["unused", "locked", "touched", "new"];
     for name in names {
@@ -288,7 +289,7 @@ fn damaged_copy_is_lost_and_made_again() {
     world.write("a", "after");
     let current = world.snapshot();
     let object = |name: &str| {
-        let Some(Some(Entry::File { content, .. })) = before.tree.lookup(&path(name)) else { panic!() };
+        let Some(Some(TreeEntry::File { content, .. })) = before.tree.lookup(&path(name)) else { panic!() };
         let digest = content.to_string();
         world.directory.path().join("store/objects").join(&digest[..2]).join(&digest[2..])
     };
@@ -297,7 +298,7 @@ fn damaged_copy_is_lost_and_made_again() {
     }
     let mut undo = plan(&before.tree, &current.tree);
     world.store.check(&mut undo);
-    assert_eq!((undo.is_empty(), undo.lost), (true, vec![(path("a"), Reason::Missing)]));
+    assert_eq!((undo.is_empty(), undo.lost), (true, vec![(path("a"), GapReason::Missing)]));
     assert!(!object("a").exists());
     world.write("a", "before");
     let again = world.snapshot();
@@ -308,7 +309,7 @@ fn damaged_copy_is_lost_and_made_again() {
 
 #[test]
 fn undo_is_not_limited_by_the_number_of_files() {
-    let world = World::with(Limits { files: 3, ..Limits::default() });
+    let world = World::with(SnapshotLimits { files: 3, ..SnapshotLimits::default() });
     world.write("a", "1");
     world.snapshot();
     (0..9).for_each(|number| world.write(&format!("{number}"), ""));

@@ -1,7 +1,7 @@
 //! Random work, killed at random moments, is undone byte by byte.
 
 use crate::world::{World, set_mode};
-use pinion_checkpoints::{Limits, Plan, Step, StepKind, Store};
+use pinion_checkpoints::{CheckpointStore, Plan, SnapshotLimits, StepKind, UndoStep};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -105,11 +105,11 @@ fn random_programs_of_an_ordinary_user_are_undone() {
 fn restore_as_a_child() {
     let Ok(place) = std::env::var("CHECKPOINT_TEST") else { return };
     let place = std::path::Path::new(&place);
-    let store = Store::new(&place.join("store"), &place.join("work"), [], Limits::default());
+    let store = CheckpointStore::new(&place.join("store"), &place.join("work"), [], SnapshotLimits::default());
     let id = fs::read_to_string(place.join("before")).unwrap();
     let before = store.tree(crate::world::id(&id)).unwrap();
     let current = store.snapshot().unwrap();
-    let plan = Plan::new(&[Step { before, after: None, kind: StepKind::Whole }], &current.tree, false);
+    let plan = Plan::new(&[UndoStep { before, after: None, kind: StepKind::Whole }], &current.tree, false);
     println!("go");
     store.restore(&plan, "note").unwrap();
 }

@@ -1,7 +1,7 @@
 //! Refs of repositories, which undoing names.
 
 use crate::world::World;
-use pinion_checkpoints::{Changes, Plan, RefChange, Snapshot, Step, StepKind};
+use pinion_checkpoints::{Plan, RefChange, StepKind, TreeSnapshot, UndoStep, WorkChanges};
 use std::process::Command;
 
 fn git(world: &World, directory: &str, command: &str) -> String {
@@ -25,8 +25,8 @@ fn world() -> World {
     world
 }
 
-fn step(before: &Snapshot, after: &Snapshot, kind: StepKind) -> Step {
-    Step { before: before.tree.clone(), after: Some(after.tree.clone()), kind }
+fn step(before: &TreeSnapshot, after: &TreeSnapshot, kind: StepKind) -> UndoStep {
+    UndoStep { before: before.tree.clone(), after: Some(after.tree.clone()), kind }
 }
 
 fn shown(changes: &[RefChange]) -> Vec<String> {
@@ -43,7 +43,7 @@ fn refs_that_moved_or_vanished_come_back_with_the_commands() {
     git(&world, ".", "branch new");
     git(&world, "sub dir", "checkout -q other");
     let after = world.snapshot();
-    let mut changes = Changes::default();
+    let mut changes = WorkChanges::default();
     changes.add(&before.tree, &after.tree);
     assert_eq!(changes.refs().count(), 4);
     let plan = Plan::new(&[step(&before, &after, StepKind::Whole)], &after.tree, false);

@@ -1,7 +1,7 @@
 //! Contents of snapshots, and changes that restoring them makes.
 
 use crate::world::{World, set_mode, state};
-use pinion_checkpoints::{Action, Changes, Entry, Plan, RelPath, Retention, Step, StepKind};
+use pinion_checkpoints::{PathAction, Plan, RelPath, Retention, StepKind, TreeEntry, UndoStep, WorkChanges};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
@@ -144,7 +144,7 @@ fn links_lead_nothing_out_of_the_directory() {
     assert_eq!(after.tree.lookup(&path("d/file")), Some(None));
     // The link comes between the plan and its execution.
     let plan = Plan::new(
-        &[Step { before: after.tree.clone(), after: Some(before.tree.clone()), kind: StepKind::Whole }],
+        &[UndoStep { before: after.tree.clone(), after: Some(before.tree.clone()), kind: StepKind::Whole }],
         &before.tree,
         false,
     );
@@ -165,7 +165,7 @@ fn edits_after_the_plan_are_kept() {
     world.write("a", "2");
     world.write("b", "2");
     let current = world.snapshot();
-    let steps = [Step { before: before.tree.clone(), after: Some(current.tree.clone()), kind: StepKind::Whole }];
+    let steps = [UndoStep { before: before.tree.clone(), after: Some(current.tree.clone()), kind: StepKind::Whole }];
     let plan = Plan::new(&steps, &current.tree, false);
     world.write("a", "mine");
     let report = world.store.restore(&plan, "").unwrap();
@@ -180,8 +180,8 @@ fn missing_and_damaged_copies_are_named() {
     let before = world.snapshot();
     world.write("a", "after");
     let current = world.snapshot();
-    let steps = [Step { before: before.tree.clone(), after: Some(current.tree.clone()), kind: StepKind::Whole }];
-    let Some(Entry::File { content, .. }) = before.tree.lookup(&path("a")).unwrap() else { panic!() };
+    let steps = [UndoStep { before: before.tree.clone(), after: Some(current.tree.clone()), kind: StepKind::Whole }];
+    let Some(TreeEntry::File { content, .. }) = before.tree.lookup(&path("a")).unwrap() else { panic!() };
     let name = content.to_string();
     let object = world.directory.path().join("store/objects").join(&name[..2]).join(&name[2..]);
     fs::write(&object, "beforX").unwrap();
@@ -255,7 +255,7 @@ fn differences_are_shown_and_bounded() {
     set_mode(&world.root.join("bin"), 0o755);
     world.write("new/file", "x\n");
     let after = world.snapshot();
-    let mut changes = Changes::default();
+    let mut changes = WorkChanges::default();
     changes.add(&before.tree, &after.tree);
     let diff = world.store.diff(&changes, 10_000);
     for part in [
@@ -283,11 +283,11 @@ fn undo_can_be_undone() {
     world.undo(&before);
     let current = world.snapshot();
     let plan = Plan::new(
-        &[Step { before: after.tree, after: Some(before.tree), kind: StepKind::Whole }],
+        &[UndoStep { before: after.tree, after: Some(before.tree), kind: StepKind::Whole }],
         &current.tree,
         false,
     );
-    assert!(plan.actions().any(|(_, action)| action == Action::Create));
+    assert!(plan.actions().any(|(_, action)| action == PathAction::Create));
     world.store.restore(&plan, "").unwrap();
     assert_eq!(world.state(), state);
 }
@@ -307,7 +307,7 @@ fn changes_of_others_between_two_pieces_of_work_are_not_shown() {
             (before, after)
         })
         .collect();
-    let mut changes = Changes::default();
+    let mut changes = WorkChanges::default();
     trees.iter().for_each(|(before, after)| changes.add(before, after));
     assert_eq!(changes.iter().map(|change| change.path.to_string()).collect::<Vec<_>>(), ["a"]);
     let diff = world.store.diff(&changes, 1_000).text;

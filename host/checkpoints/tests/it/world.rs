@@ -1,6 +1,8 @@
 //! A scratch directory with a store next to it.
 
-use pinion_checkpoints::{Digest, Limits, Plan, Report, Snapshot, Step, StepKind, Store};
+use pinion_checkpoints::{
+    CheckpointStore, Digest, Plan, RestoreReport, SnapshotLimits, StepKind, TreeSnapshot, UndoStep,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,19 +13,19 @@ use tempfile::TempDir;
 pub struct World {
     pub directory: TempDir,
     pub root: PathBuf,
-    pub store: Store,
+    pub store: CheckpointStore,
 }
 
 impl World {
     pub fn new() -> Self {
-        Self::with(Limits::default())
+        Self::with(SnapshotLimits::default())
     }
 
-    pub fn with(limits: Limits) -> Self {
+    pub fn with(limits: SnapshotLimits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("work");
         fs::create_dir(&root).unwrap();
-        let store = Store::new(&directory.path().join("store"), &root, [root.join(".vscode")], limits);
+        let store = CheckpointStore::new(&directory.path().join("store"), &root, [root.join(".vscode")], limits);
         Self { directory, root, store }
     }
 
@@ -37,14 +39,15 @@ impl World {
         fs::read_to_string(self.root.join(path)).unwrap()
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> TreeSnapshot {
         self.store.snapshot().unwrap()
     }
 
     /// Undoes everything since a snapshot.
-    pub fn undo(&self, before: &Snapshot) -> Report {
+    pub fn undo(&self, before: &TreeSnapshot) -> RestoreReport {
         let current = self.snapshot();
-        let steps = [Step { before: before.tree.clone(), after: Some(current.tree.clone()), kind: StepKind::Whole }];
+        let steps =
+            [UndoStep { before: before.tree.clone(), after: Some(current.tree.clone()), kind: StepKind::Whole }];
         let mut plan = Plan::new(&steps, &current.tree, false);
         self.store.check(&mut plan);
         assert!(plan.conflicts.is_empty() && plan.lost.is_empty(), "{plan:?}");

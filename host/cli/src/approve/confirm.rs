@@ -1,6 +1,6 @@
 //! Yes-or-no questions on the terminal.
 
-use crate::approve::{DEFAULT_SIZE, Key, Keys, question};
+use crate::approve::{AnswerKey, DEFAULT_SIZE, RawKeyboard, question};
 use crate::output::terminal::{Style, size};
 use crate::output::{Attention, Text, text, wrapped};
 use std::io;
@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
-    let mut screen = Attention::take();
+    let mut screen = Attention::take_terminal();
     let never = CancellationToken::new();
-    let mut keys = Keys::open(&never)?;
+    let mut keys = RawKeyboard::open(&never)?;
     screen.write(question)?;
     let mut has_choice = false;
     let is_yes = loop {
@@ -25,8 +25,8 @@ pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
             screen.write(&text!(" [y] yes   [n] no  "))?;
         }
         match keys.next()? {
-            Key::Yes => break true,
-            Key::No | Key::Interrupt => break false,
+            AnswerKey::Yes => break true,
+            AnswerKey::No | AnswerKey::Interrupt => break false,
             _ => {}
         }
     };
@@ -40,9 +40,9 @@ pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) fn confirm_all(list: &str, question: &str) -> io::Result<bool> {
-    let mut screen = Attention::take();
+    let mut screen = Attention::take_terminal();
     let never = CancellationToken::new();
-    let mut keys = Keys::open(&never)?;
+    let mut keys = RawKeyboard::open(&never)?;
     let ((columns, lines), style) = (size().unwrap_or(DEFAULT_SIZE), Style::of_stdout());
     let rows: Vec<Text> = list.lines().flat_map(|line| rows(line, columns)).collect();
     let asked: Vec<Text> = rows_of_question(question, columns);
@@ -60,12 +60,12 @@ pub(crate) fn confirm_all(list: &str, question: &str) -> io::Result<bool> {
         foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
         let key = keys.next()?;
         (next, hint) = match key {
-            Key::More if !is_all => (lines.saturating_sub(3).max(3), None),
-            Key::Rest if !is_all => (usize::MAX, None),
-            Key::Yes if !is_all => (0, Some("read to the end before answering yes")),
-            Key::Burst => (0, Some("several keys at once: press a single one")),
-            Key::Yes | Key::No | Key::Interrupt => {
-                let is_yes = key == Key::Yes;
+            AnswerKey::More if !is_all => (lines.saturating_sub(3).max(3), None),
+            AnswerKey::Rest if !is_all => (usize::MAX, None),
+            AnswerKey::Yes if !is_all => (0, Some("read to the end before answering yes")),
+            AnswerKey::Burst => (0, Some("several keys at once: press a single one")),
+            AnswerKey::Yes | AnswerKey::No | AnswerKey::Interrupt => {
+                let is_yes = key == AnswerKey::Yes;
                 screen.write(&text!("  {}\n", if is_yes { "yes" } else { "no" }))?;
                 return Ok(is_yes);
             }

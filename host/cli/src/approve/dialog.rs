@@ -4,7 +4,7 @@
 //! count that were pressed after all of it was visible for a moment.
 
 use crate::approve::question::{guest_rows, hint, host_rows, more};
-use crate::approve::{DEFAULT_SIZE, Keys, Typed};
+use crate::approve::{DEFAULT_SIZE, RawKeyboard, Typed};
 use crate::output::terminal::Style;
 use crate::output::{Attention, Text, row, size, split_at_width, text};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogKind, asker};
@@ -16,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 const MAX_TYPED: usize = 4_000;
 
 /// The end of a dialog: with an answer, without one, or by Ctrl-C.
-pub(super) enum Ended {
+pub(super) enum DialogEnd {
     Answered(DialogAnswer),
     Without(DialogError),
     Interrupted,
 }
 
 /// Shows a dialog and blocks until a key answers it, or until the answer no longer matters.
-pub(super) fn ask(dialog: &Dialog, token: &CancellationToken, style: Style) -> io::Result<Ended> {
-    let mut screen = Attention::take();
-    let mut keys = Keys::open(token)?;
+pub(super) fn ask(dialog: &Dialog, token: &CancellationToken, style: Style) -> io::Result<DialogEnd> {
+    let mut screen = Attention::take_terminal();
+    let mut keys = RawKeyboard::open(token)?;
     let (columns, lines) = size().unwrap_or(DEFAULT_SIZE);
     let rows = rows(dialog, style, columns);
     screen.write(&text!("\n"))?;
@@ -45,11 +45,11 @@ pub(super) fn ask(dialog: &Dialog, token: &CancellationToken, style: Style) -> i
     }
     let ended = answer(dialog, &mut screen, &mut keys, style, columns)?;
     let word = match &ended {
-        Ended::Answered(DialogAnswer::Confirmed(true)) => "yes",
-        Ended::Answered(DialogAnswer::Confirmed(false)) => "no",
-        Ended::Answered(_) => "answered",
-        Ended::Without(DialogError::Muted) => "closed; no dialogs of this plugin in this session",
-        Ended::Without(_) | Ended::Interrupted => "closed",
+        DialogEnd::Answered(DialogAnswer::Confirmed(true)) => "yes",
+        DialogEnd::Answered(DialogAnswer::Confirmed(false)) => "no",
+        DialogEnd::Answered(_) => "answered",
+        DialogEnd::Without(DialogError::Muted) => "closed; no dialogs of this plugin in this session",
+        DialogEnd::Without(_) | DialogEnd::Interrupted => "closed",
     };
     screen.write(&text!("  {}\n", word))?;
     Ok(ended)
@@ -70,7 +70,7 @@ fn rows(dialog: &Dialog, style: Style, columns: usize) -> Vec<Text> {
 }
 
 /// Waits for the key that shows the next page.
-fn read_on(keys: &mut Keys<'_>) -> io::Result<Option<Ended>> {
+fn read_on(keys: &mut RawKeyboard<'_>) -> io::Result<Option<DialogEnd>> {
     loop {
         match keys.typed()? {
             Typed::Character(' ') | Typed::Down | Typed::Enter => return Ok(None),
@@ -83,11 +83,11 @@ fn read_on(keys: &mut Keys<'_>) -> io::Result<Option<Ended>> {
     }
 }
 
-fn closing(typed: &Typed) -> Option<Ended> {
+fn closing(typed: &Typed) -> Option<DialogEnd> {
     match typed {
-        Typed::Escape | Typed::Late => Some(Ended::Without(DialogError::Dismissed)),
-        Typed::Mute => Some(Ended::Without(DialogError::Muted)),
-        Typed::Interrupt => Some(Ended::Interrupted),
+        Typed::Escape | Typed::Late => Some(DialogEnd::Without(DialogError::Dismissed)),
+        Typed::Mute => Some(DialogEnd::Without(DialogError::Muted)),
+        Typed::Interrupt => Some(DialogEnd::Interrupted),
         _ => None,
     }
 }
@@ -96,10 +96,10 @@ fn closing(typed: &Typed) -> Option<Ended> {
 fn answer(
     dialog: &Dialog,
     screen: &mut Attention,
-    keys: &mut Keys<'_>,
+    keys: &mut RawKeyboard<'_>,
     style: Style,
     columns: usize,
-) -> io::Result<Ended> {
+) -> io::Result<DialogEnd> {
     let mut line = match &dialog.kind {
         DialogKind::Input(initial) => initial.clone(),
         DialogKind::Confirm | DialogKind::Select(_) => String::new(),
@@ -108,7 +108,7 @@ fn answer(
     loop {
         // Name the keys only once they count.
         if let Some(typed) = keys.settled()? {
-            return Ok(closing(&typed).unwrap_or(Ended::Interrupted));
+            return Ok(closing(&typed).unwrap_or(DialogEnd::Interrupted));
         }
         let mut foot = host_rows("  ", keys_of(&dialog.kind), columns);
         foot.extend(remark.take().map(|remark| hint(remark, style, columns)).into_iter().flatten());
@@ -120,15 +120,15 @@ fn answer(
         let is_text = !matches!(dialog.kind, DialogKind::Confirm);
         match (&dialog.kind, &typed) {
             (DialogKind::Confirm, Typed::Character('y' | 'Y')) => {
-                return Ok(Ended::Answered(DialogAnswer::Confirmed(true)));
+                return Ok(DialogEnd::Answered(DialogAnswer::Confirmed(true)));
             }
             (DialogKind::Confirm, Typed::Character('n' | 'N')) => {
-                return Ok(Ended::Answered(DialogAnswer::Confirmed(false)));
+                return Ok(DialogEnd::Answered(DialogAnswer::Confirmed(false)));
             }
-            (DialogKind::Input(_), Typed::Enter) => return Ok(Ended::Answered(DialogAnswer::Entered(line))),
+            (DialogKind::Input(_), Typed::Enter) => return Ok(DialogEnd::Answered(DialogAnswer::Entered(line))),
             (DialogKind::Select(options), Typed::Enter) => match line.trim().parse::<usize>() {
                 Ok(number @ 1..) if number <= options.len() => {
-                    return Ok(Ended::Answered(DialogAnswer::Selected(number - 1)));
+                    return Ok(DialogEnd::Answered(DialogAnswer::Selected(number - 1)));
                 }
                 _ => remark = Some("type the number of an option"),
             },

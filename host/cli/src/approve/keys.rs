@@ -16,7 +16,7 @@ const BURST: Duration = Duration::from_millis(40);
 
 /// A key with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum AnswerKey {
     Yes,
     Always,
     /// Always in this project, by a rule.
@@ -53,7 +53,7 @@ pub(crate) enum Typed {
     Other,
 }
 
-impl Key {
+impl AnswerKey {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Yes => "yes",
@@ -65,7 +65,7 @@ impl Key {
 }
 
 /// The keyboard, in raw mode until this is dropped.
-pub(crate) struct Keys<'a> {
+pub(crate) struct RawKeyboard<'a> {
     token: &'a CancellationToken,
     is_quiet: bool,
     inputs: Inputs,
@@ -74,14 +74,14 @@ pub(crate) struct Keys<'a> {
     _raw: RawMode,
 }
 
-impl Drop for Keys<'_> {
+impl Drop for RawKeyboard<'_> {
     fn drop(&mut self) {
         // Keys typed during the question are not meant for the next reader.
         self.inputs.discard();
     }
 }
 
-impl<'a> Keys<'a> {
+impl<'a> RawKeyboard<'a> {
     /// Enters raw mode and discards keys that were typed before. Keys count after a quiet moment.
     pub(crate) fn open(token: &'a CancellationToken) -> io::Result<Self> {
         // Raw mode comes first because it makes the text of an unfinished line readable.
@@ -112,15 +112,15 @@ impl<'a> Keys<'a> {
 
     /// Discards keys until no key has arrived for a moment; later keys count. Returns Ctrl-C at any time, and a no once
     /// the answer no longer matters.
-    pub(crate) fn settle(&mut self) -> io::Result<Option<Key>> {
+    pub(crate) fn settle(&mut self) -> io::Result<Option<AnswerKey>> {
         let mut since = Instant::now();
         while !self.is_quiet {
             if self.token.is_cancelled() {
-                return Ok(Some(Key::No));
+                return Ok(Some(AnswerKey::No));
             }
             if self.poll(QUIET.saturating_sub(since.elapsed()).min(POLL_INTERVAL))? {
-                if self.pressed().and_then(meaning) == Some(Key::Interrupt) {
-                    return Ok(Some(Key::Interrupt));
+                if self.pressed().and_then(meaning) == Some(AnswerKey::Interrupt) {
+                    return Ok(Some(AnswerKey::Interrupt));
                 }
                 since = Instant::now();
             }
@@ -130,27 +130,27 @@ impl<'a> Keys<'a> {
     }
 
     /// Blocks until a key is pressed; returns a no once the answer no longer matters.
-    pub(crate) fn next(&mut self) -> io::Result<Key> {
+    pub(crate) fn next(&mut self) -> io::Result<AnswerKey> {
         loop {
             if self.token.is_cancelled() {
-                return Ok(Key::No);
+                return Ok(AnswerKey::No);
             }
             if !self.poll(POLL_INTERVAL)? {
                 continue;
             }
             let Some(event) = self.pressed() else { continue };
-            let key = meaning(event).unwrap_or(Key::Other);
-            if key == Key::Interrupt || self.is_alone()? {
+            let key = meaning(event).unwrap_or(AnswerKey::Other);
+            if key == AnswerKey::Interrupt || self.is_alone()? {
                 return Ok(key);
             }
             self.is_quiet = false;
-            return Ok(Key::Burst);
+            return Ok(AnswerKey::Burst);
         }
     }
 
     /// Like [`Self::settle`], for [`Self::typed`].
     pub(crate) fn settled(&mut self) -> io::Result<Option<Typed>> {
-        Ok(self.settle()?.map(|key| if key == Key::Interrupt { Typed::Interrupt } else { Typed::Late }))
+        Ok(self.settle()?.map(|key| if key == AnswerKey::Interrupt { Typed::Interrupt } else { Typed::Late }))
     }
 
     /// Blocks until a key is pressed, once keys count.
@@ -223,18 +223,18 @@ fn typed(event: KeyEvent) -> Typed {
 }
 
 /// Returns the meaning of a key. Enter has no meaning, because people press it without looking.
-fn meaning(event: KeyEvent) -> Option<Key> {
+fn meaning(event: KeyEvent) -> Option<AnswerKey> {
     let is_plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
     match event.code {
-        KeyCode::Char('c' | 'd') if event.modifiers == KeyModifiers::CONTROL => Some(Key::Interrupt),
-        KeyCode::Char('y' | 'Y') if is_plain => Some(Key::Yes),
-        KeyCode::Char('a' | 'A') if is_plain => Some(Key::Always),
-        KeyCode::Char('p' | 'P') if is_plain => Some(Key::Rule),
-        KeyCode::Char('n' | 'N') if is_plain => Some(Key::No),
-        KeyCode::Char('r' | 'R') if is_plain => Some(Key::Refuse),
-        KeyCode::Esc => Some(Key::No),
-        KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown if is_plain => Some(Key::More),
-        KeyCode::End | KeyCode::Char('G') if is_plain => Some(Key::Rest),
+        KeyCode::Char('c' | 'd') if event.modifiers == KeyModifiers::CONTROL => Some(AnswerKey::Interrupt),
+        KeyCode::Char('y' | 'Y') if is_plain => Some(AnswerKey::Yes),
+        KeyCode::Char('a' | 'A') if is_plain => Some(AnswerKey::Always),
+        KeyCode::Char('p' | 'P') if is_plain => Some(AnswerKey::Rule),
+        KeyCode::Char('n' | 'N') if is_plain => Some(AnswerKey::No),
+        KeyCode::Char('r' | 'R') if is_plain => Some(AnswerKey::Refuse),
+        KeyCode::Esc => Some(AnswerKey::No),
+        KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown if is_plain => Some(AnswerKey::More),
+        KeyCode::End | KeyCode::Char('G') if is_plain => Some(AnswerKey::Rest),
         _ => None,
     }
 }
@@ -247,9 +247,12 @@ mod tests {
     fn only_answer_keys_have_a_meaning() {
         let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
         let none = KeyModifiers::NONE;
-        assert_eq!((key(KeyCode::Enter, none), key(KeyCode::Char(' '), none)), (None, Some(Key::More)));
-        assert_eq!((key(KeyCode::Char('y'), none), key(KeyCode::Char('n'), none)), (Some(Key::Yes), Some(Key::No)));
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Interrupt));
+        assert_eq!((key(KeyCode::Enter, none), key(KeyCode::Char(' '), none)), (None, Some(AnswerKey::More)));
+        assert_eq!(
+            (key(KeyCode::Char('y'), none), key(KeyCode::Char('n'), none)),
+            (Some(AnswerKey::Yes), Some(AnswerKey::No))
+        );
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(AnswerKey::Interrupt));
         assert_eq!(
             (key(KeyCode::Char('y'), KeyModifiers::CONTROL), key(KeyCode::Char('a'), KeyModifiers::ALT)),
             (None, None)

@@ -12,11 +12,11 @@ mod keys;
 mod question;
 mod refusal;
 
-pub(crate) use self::keys::{Key, Keys, Typed};
+pub(crate) use self::keys::{AnswerKey, RawKeyboard, Typed};
 
-use self::question::Asked;
+use self::question::CallQuestion;
 use crate::output::terminal::Style;
-use crate::output::{Attention, Text, say, size, text};
+use crate::output::{Attention, Text, print_line, size, text};
 use futures_util::future::BoxFuture;
 use pinion_agent::Approver;
 use pinion_agent::approval::{CallRules as _, Decision, Question};
@@ -44,8 +44,8 @@ pub(crate) struct TerminalApprover {
 }
 
 /// The answer to a question about a call.
-enum Answered {
-    Key(Key),
+enum QuestionOutcome {
+    Key(AnswerKey),
     /// No, with words for the model.
     Refused(String),
 }
@@ -67,7 +67,7 @@ impl Approver for TerminalApprover {
             let turn = self.turn.clone().lock_owned().await;
             let offer = self.permissions.offer(&question);
             let shown = offer.as_ref().map(|offer| offer.shown.clone());
-            let asked = Asked::of(&question, self.permissions.explained(&question), shown)
+            let asked = CallQuestion::from_question(&question, self.permissions.explained(&question), shown)
                 .reaching(self.permissions.reach(&question));
             let until = token.clone();
             // Waiting for a key blocks, so it happens on a blocking thread. The turn ends when that thread has left the
@@ -77,16 +77,16 @@ impl Approver for TerminalApprover {
                 ask(&asked, &until, Style::of_stdout())
             });
             match answered.await {
-                Ok(Ok(Answered::Key(Key::Yes))) => Decision::Allow,
-                Ok(Ok(Answered::Key(Key::Always))) => Decision::AllowForSession,
-                Ok(Ok(Answered::Key(Key::Rule))) => {
+                Ok(Ok(QuestionOutcome::Key(AnswerKey::Yes))) => Decision::Allow,
+                Ok(Ok(QuestionOutcome::Key(AnswerKey::Always))) => Decision::AllowForSession,
+                Ok(Ok(QuestionOutcome::Key(AnswerKey::Rule))) => {
                     if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer)) {
-                        say(&text!("! the rule was not kept: {}", error.to_string()));
+                        print_line(&text!("! the rule was not kept: {}", error.to_string()));
                     }
                     Decision::Allow
                 }
-                Ok(Ok(Answered::Refused(words))) => deny(&format!("the user denied it and says: {words}")),
-                Ok(Ok(Answered::Key(Key::Interrupt))) => {
+                Ok(Ok(QuestionOutcome::Refused(words))) => deny(&format!("the user denied it and says: {words}")),
+                Ok(Ok(QuestionOutcome::Key(AnswerKey::Interrupt))) => {
                     // Raw mode turns Ctrl-C into a key, so the signal is sent here.
                     interrupt();
                     // Otherwise the next question would appear before the signal arrives.
@@ -103,7 +103,7 @@ impl Approver for TerminalApprover {
 
 /// Words a question about a call for another program that shows it, with nothing hidden.
 pub(crate) fn described(question: &Question<'_>, reason: Option<String>) -> String {
-    let asked = Asked::of(question, reason, None);
+    let asked = CallQuestion::from_question(question, reason, None);
     let (style, columns) = (Style::Plain, DESCRIBED_COLUMNS);
     let rows = asked.head(style, columns).into_iter().chain(asked.rows(style, columns));
     rows.map(|row| row.as_str().to_owned()).collect::<Vec<_>>().join("\n")
@@ -123,9 +123,9 @@ impl UserInterface for TerminalApprover {
                 dialog::ask(&dialog, &until, Style::of_stdout())
             });
             match answered.await {
-                Ok(Ok(dialog::Ended::Answered(answer))) => Ok(answer),
-                Ok(Ok(dialog::Ended::Without(error))) => Err(error),
-                Ok(Ok(dialog::Ended::Interrupted)) => {
+                Ok(Ok(dialog::DialogEnd::Answered(answer))) => Ok(answer),
+                Ok(Ok(dialog::DialogEnd::Without(error))) => Err(error),
+                Ok(Ok(dialog::DialogEnd::Interrupted)) => {
                     interrupt();
                     let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
                     Err(DialogError::Dismissed)
@@ -136,7 +136,7 @@ impl UserInterface for TerminalApprover {
     }
 
     fn notify(&self, plugin: &str, severity: Severity, text: &str) {
-        say(&notice(Style::of_stdout(), plugin, severity, text));
+        print_line(&notice(Style::of_stdout(), plugin, severity, text));
     }
 }
 
@@ -165,9 +165,9 @@ fn interrupt() {}
 
 /// Shows a question page by page and returns the key that answers it. Blocks until a key is pressed, or until the
 /// answer no longer matters, which returns a no.
-fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Answered> {
-    let mut screen = Attention::take();
-    let mut keys = Keys::open(token)?;
+fn ask(asked: &CallQuestion, token: &CancellationToken, style: Style) -> io::Result<QuestionOutcome> {
+    let mut screen = Attention::take_terminal();
+    let mut keys = RawKeyboard::open(token)?;
     let (columns, lines) = size().unwrap_or(DEFAULT_SIZE);
     let head = asked.head(style, columns);
     let rows = asked.rows(style, columns);
@@ -183,7 +183,7 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Ans
         let is_all = shown == rows.len();
         // Name the keys only once they count.
         if let Some(key) = keys.settle()? {
-            return Ok(Answered::Key(key));
+            return Ok(QuestionOutcome::Key(key));
         }
         let mut foot: Vec<Text> = match is_all {
             true => asked.choice(style, columns),
@@ -193,27 +193,31 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Ans
         foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
         let key = keys.next()?;
         next = match key {
-            Key::More if !is_all => lines.saturating_sub(4).max(3),
-            Key::Rest if !is_all => usize::MAX,
-            Key::More | Key::Rest | Key::Burst | Key::Other => 0,
-            Key::Yes | Key::Always | Key::Rule if !is_all => 0,
-            Key::Rule if !asked.has_rule() => 0,
-            Key::Refuse => match refusal::words(&mut screen, &mut keys, columns)? {
-                Some(words) => return Ok(Answered::Refused(words)),
+            AnswerKey::More if !is_all => lines.saturating_sub(4).max(3),
+            AnswerKey::Rest if !is_all => usize::MAX,
+            AnswerKey::More | AnswerKey::Rest | AnswerKey::Burst | AnswerKey::Other => 0,
+            AnswerKey::Yes | AnswerKey::Always | AnswerKey::Rule if !is_all => 0,
+            AnswerKey::Rule if !asked.has_rule() => 0,
+            AnswerKey::Refuse => match refusal::read_refusal(&mut screen, &mut keys, columns)? {
+                Some(words) => return Ok(QuestionOutcome::Refused(words)),
                 None => 0,
             },
             _ => {
                 let word =
                     if is_all { text!("  {}", key.word()) } else { text!("  {}, not read to its end", key.word()) };
                 screen.write(&text!("{}\n", word))?;
-                return Ok(Answered::Key(key));
+                return Ok(QuestionOutcome::Key(key));
             }
         };
         hint = match key {
-            Key::Burst => Some("several keys at once: press a single one"),
-            Key::Yes | Key::Always | Key::Rule if !is_all => Some("read to the end before answering yes"),
-            Key::More | Key::Rest | Key::Other | Key::Rule if is_all => Some("press y, a, n or r"),
-            Key::Other => Some("press space, ↓, End or n"),
+            AnswerKey::Burst => Some("several keys at once: press a single one"),
+            AnswerKey::Yes | AnswerKey::Always | AnswerKey::Rule if !is_all => {
+                Some("read to the end before answering yes")
+            }
+            AnswerKey::More | AnswerKey::Rest | AnswerKey::Other | AnswerKey::Rule if is_all => {
+                Some("press y, a, n or r")
+            }
+            AnswerKey::Other => Some("press space, ↓, End or n"),
             _ => None,
         };
         screen.clear_above(foot.len())?;

@@ -12,7 +12,7 @@ const DIGEST: usize = 12;
 const INDENT: &str = "    ";
 
 /// A question, copied out of the call that it is about.
-pub(super) struct Asked {
+pub(super) struct CallQuestion {
     tool: String,
     plugin: String,
     component: String,
@@ -35,15 +35,15 @@ struct Argument {
     value: String,
 }
 
-impl Asked {
-    pub(super) fn of(question: &Question<'_>, reason: Option<String>, rule: Option<String>) -> Self {
+impl CallQuestion {
+    pub(super) fn from_question(question: &Question<'_>, reason: Option<String>, rule: Option<String>) -> Self {
         let (tool, source) = (question.tool, &question.tool.source);
         Self {
             tool: exposed(&one_line(&tool.name, 128)),
             plugin: exposed(&one_line(&source.plugin, 128)),
             component: one_line(&source.digest, DIGEST).trim_end_matches('…').to_owned(),
             label: exposed(&one_line(&tool.label, 100)),
-            can: tool.authority.words().join(", "),
+            can: tool.authority.effect_names().join(", "),
             notes: question.notes.iter().map(|note| exposed(&note.to_string()).replace('\n', "⏎")).collect(),
             arguments: arguments(&question.call.arguments),
             reason: reason.map(|reason| exposed(&one_line(&reason, 300))),
@@ -185,8 +185,8 @@ mod tests {
     use crate::output::width;
     use serde_json::json;
 
-    fn asked(arguments_: Value, label: &str) -> Asked {
-        Asked {
+    fn asked(arguments_: Value, label: &str) -> CallQuestion {
+        CallQuestion {
             tool: "wipe".to_owned(),
             plugin: "red".to_owned(),
             component: "0123456789ab".to_owned(),
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn note_of_a_plugin_cannot_forge_an_argument() {
         let notes = vec![exposed("plugin `red` asks: fine\n\"path\": README.md\x1b[2J").replace('\n', "⏎")];
-        let asked = Asked { notes, ..asked(json!({ "path": ".env" }), "") };
+        let asked = CallQuestion { notes, ..asked(json!({ "path": ".env" }), "") };
         let rows: Vec<String> = asked.rows(Style::Plain, 80).iter().map(|row| row.as_str().to_owned()).collect();
         assert_eq!(
             rows,

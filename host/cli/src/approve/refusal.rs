@@ -2,7 +2,7 @@
 
 use super::dialog::tail;
 use super::question::host_rows;
-use super::{Keys, Typed};
+use super::{RawKeyboard, Typed};
 use crate::output::{Attention, text};
 use std::io;
 
@@ -13,7 +13,11 @@ const MAX_TYPED: usize = 4_000;
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(super) fn words(screen: &mut Attention, keys: &mut Keys<'_>, columns: usize) -> io::Result<Option<String>> {
+pub(super) fn read_refusal(
+    screen: &mut Attention,
+    keys: &mut RawKeyboard<'_>,
+    columns: usize,
+) -> io::Result<Option<String>> {
     let mut line = String::new();
     loop {
         let mut foot = host_rows("  ", "no, and tell the model why: text and enter   [esc] back", columns);

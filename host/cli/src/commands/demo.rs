@@ -37,7 +37,7 @@ use pinion_app::run::notices::describe;
 use pinion_app::run::session::OpenSession;
 use pinion_app::run::setup::AgentParts;
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
-use pinion_providers::{Reply, Script};
+use pinion_providers::{Script, ScriptedReply};
 use pinion_tui::{Input, Tone};
 use serde_json::json;
 use std::fs;
@@ -101,11 +101,11 @@ async fn run(global: &GlobalArgs) -> Result<()> {
     let base = base(&directory, workspace)?;
     let style = Style::of_stdout();
     let output = match size().is_some() && !global.quiet {
-        true => Output::Transcript(Arc::new(Mutex::new(WrittenTranscript::new(&base, style)?))),
-        false => Output::Lines(style),
+        true => DemoOutput::Transcript(Arc::new(Mutex::new(WrittenTranscript::new(&base, style)?))),
+        false => DemoOutput::Lines(style),
     };
     output.page(&format!("**{TITLE}**"))?;
-    if let Output::Lines(style) = output {
+    if let DemoOutput::Lines(style) = output {
         print(&text!("{}\n\n", style.dim(indented(PROMPT))))?;
     }
     let end = work(&base, &output, global).await?;
@@ -116,14 +116,14 @@ async fn run(global: &GlobalArgs) -> Result<()> {
 
 /// The way the run is shown.
 #[derive(Clone)]
-enum Output {
+enum DemoOutput {
     /// Lines, for a pipe.
     Lines(Style),
     /// The transcript of the UI, for a terminal.
     Transcript(Arc<Mutex<WrittenTranscript>>),
 }
 
-impl Output {
+impl DemoOutput {
     fn page(&self, markdown: &str) -> Result<()> {
         match self {
             Self::Lines(style) => print(&text!("{}\n", page(markdown, *style))),
@@ -192,12 +192,12 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     }
     let mut config = Config::load(&paths, &workspace, &RunOptions::default())?;
     config.approve = ApprovalMode::All;
-    let output = Arc::new(spill::Output::new(directory.join("output")));
+    let output = Arc::new(spill::SpillDirectory::new(directory.join("output")));
     let secrets = pinion_app::config::secrets::of_environment();
     Ok(Base::new(paths, workspace, config, secrets, output, Arc::new(TerminalScreen)))
 }
 
-async fn work(base: &Base, output: &Output, global: &GlobalArgs) -> Result<RunEnd> {
+async fn work(base: &Base, output: &DemoOutput, global: &GlobalArgs) -> Result<RunEnd> {
     let greeter = base.workspace.join("plugins/greeter.wasm");
     let args = RunOptions { no_plugins: true, plugins: vec![greeter], ..RunOptions::default() };
     let runtime = Arc::new(base.runtime(base.begin_engine(), Arc::new(NoInfo), report(output.clone()))?);
@@ -257,7 +257,7 @@ impl Hooks for Pace {
     }
 }
 
-fn report(output: Output) -> impl Fn(Notice) + Send + Sync {
+fn report(output: DemoOutput) -> impl Fn(Notice) + Send + Sync {
     move |notice| {
         let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
         if !is_expected {
@@ -268,7 +268,7 @@ fn report(output: Output) -> impl Fn(Notice) + Send + Sync {
 
 /// The script of the model, which knows the results of the tools in advance.
 fn script() -> Script {
-    let say = |text: &str| Reply { chunk: 12, ..Reply::text(text) };
+    let say = |text: &str| ScriptedReply { chunk: 12, ..ScriptedReply::text(text) };
     Script::new([
         say("I'll start by looking around.")
             .and_call("list", json!({ "path": "." }))

@@ -16,7 +16,7 @@ use pinion_app::names::nearest;
 use pinion_app::options::RunOptions;
 use pinion_app::plugins::builtin::BUILT_IN;
 use pinion_app::plugins::sources::Purpose;
-use pinion_plugin_runtime::Origin;
+use pinion_plugin_runtime::CodeOrigin;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -40,7 +40,7 @@ impl Doctor {
             Ok(config) => (config, None),
             Err(failure) => (
                 Config::without_users_file(&paths, &workspace, &invocation.run.options())?,
-                Some(Finding::of(&failure)),
+                Some(Finding::from_failure(&failure)),
             ),
         };
         examine(&invocation.base_with(paths, workspace, config)?, problem).await
@@ -82,7 +82,7 @@ async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
 /// Reports the files that are kept from plugins and programs.
 fn exclusions(base: &Base) -> Finding {
     let patterns = base.config.exclusions.exclusions().patterns().count() as u64;
-    match base.config.exclusions.look() {
+    match base.config.exclusions.find_excluded() {
         Err(error) => Finding::Broken(error.to_string()),
         Ok(_) if patterns == 0 => Finding::Missing("no excluded files: the config turns them off".to_owned()),
         Ok(found) => {
@@ -140,7 +140,7 @@ fn verdict(chosen: &Result<Chosen>, broken: usize, style: Style) -> Text {
 }
 
 impl Finding {
-    fn of(failure: &Failure) -> Self {
+    fn from_failure(failure: &Failure) -> Self {
         Self::Broken(failure.to_string())
     }
 }
@@ -238,7 +238,7 @@ fn model(chosen: &Result<Chosen>) -> Finding {
     match chosen {
         Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
         // A file with a mistake, for example.
-        Err(failure) if failure.has_cause() => Finding::of(failure),
+        Err(failure) if failure.has_cause() => Finding::from_failure(failure),
         Err(failure) => Finding::Missing(failure.message()),
     }
 }
@@ -267,7 +267,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
     // A description from the cache says nothing about the code.
     runtime.load_code().await;
     let loaded = runtime.plugins().into_iter().map(|plugin| {
-        let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
+        let origin = if plugin.origin == CodeOrigin::Cached { "from the cache" } else { "compiled now" };
         Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))
     });
     let silent = runtime.plugins().into_iter().filter_map(|plugin| {

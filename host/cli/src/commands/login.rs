@@ -19,7 +19,7 @@ use std::io::{self, IsTerminal as _, Read as _, stdin};
                         stored in the keyring if `secret-tool` finds one, and else in `auth.toml` (mode 0600). A key in \
                         the environment comes first. OpenRouter gives a key to those who log in with a browser."
 )]
-pub(crate) struct Login {
+pub(crate) struct LoginArgs {
     /// Provider of the key [default: ask]
     #[arg(value_name = "PROVIDER")]
     provider: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Logout {
     provider: Option<String>,
 }
 
-impl Login {
+impl LoginArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let base = invocation.base()?;
         let info = match &self.provider {
@@ -63,7 +63,7 @@ impl Logout {
         let base = invocation.base()?;
         let info = match &self.provider {
             Some(name) => named(&base, name)?,
-            None => only(&base).await?,
+            None => find_only_provider(&base).await?,
         };
         let places = base.remove_key(info.name).await?;
         if places.is_empty() {
@@ -116,7 +116,7 @@ fn asked(base: &Base) -> Result<&'static ProviderInfo> {
 }
 
 /// Returns the only provider with a stored key.
-async fn only(base: &Base) -> Result<&'static ProviderInfo> {
+async fn find_only_provider(base: &Base) -> Result<&'static ProviderInfo> {
     match base.stored_keys().await?[..] {
         [] => Err(Failure::failed("no stored keys").hint("`pinion doctor` says where each key comes from")),
         [name] => named(base, name),

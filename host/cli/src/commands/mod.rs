@@ -78,13 +78,13 @@ commands! {
     /// Run a command in the sandbox, or show its layers
     Sandbox(sandbox::Sandbox),
     /// List, show, export, fork and delete sessions
-    Session(session::Session),
+    Session(session::SessionArgs),
     /// Store the key of a provider
-    Login(login::Login),
+    Login(login::LoginArgs),
     /// Remove the stored key of a provider
     Logout(login::Logout),
     /// List models
-    Model(model::Model),
+    Model(model::ModelArgs),
     /// Show the config
     Config(config::ConfigArgs),
     /// Check the installation, keys and plugins

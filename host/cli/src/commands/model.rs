@@ -5,11 +5,11 @@ use crate::output::{Text, left, print, text};
 use clap::{Args, Subcommand};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, with_causes};
-use pinion_providers::{Caching, KeyError, KeyOrigin, Model as KnownModel, ProviderInfo, ThinkingStyle};
+use pinion_providers::{Caching, KeyError, KeyOrigin, ModelSpec as KnownModel, ProviderInfo, ThinkingStyle};
 
 /// The arguments of `pinion model`.
 #[derive(Debug, Args)]
-pub(crate) struct Model {
+pub(crate) struct ModelArgs {
     #[command(subcommand)]
     command: ModelCommand,
 }
@@ -24,7 +24,7 @@ enum ModelCommand {
     },
 }
 
-impl Model {
+impl ModelArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         match self.command {
             ModelCommand::List { filter } => list(&invocation.base()?, &filter.to_lowercase()).await,

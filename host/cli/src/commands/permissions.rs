@@ -7,7 +7,7 @@ use pinion_agent::approval::ApprovalMode;
 use pinion_app::approve::permissions::CallPermissions;
 use pinion_app::approve::stored::StoredRule;
 use pinion_app::failure::{Failure, Result, Status};
-use pinion_permissions::{Judgement, Source, Verdict};
+use pinion_permissions::{Judgement, RuleSource, Verdict};
 use serde_json::json;
 
 /// The arguments of `pinion permissions`.
@@ -52,7 +52,7 @@ impl Permissions {
             PermissionsCommand::List { all } => {
                 let rules = permissions.rules().map_err(failed)?;
                 let stored = stored_here(permissions).map_err(failed)?;
-                let shown = rules.iter().filter(|rule| all || rule.source != Source::BuiltIn);
+                let shown = rules.iter().filter(|rule| all || rule.source != RuleSource::BuiltIn);
                 if self.json {
                     let entry = |rule: &pinion_permissions::Effective| {
                         json!({
@@ -112,7 +112,7 @@ fn stored_here(permissions: &CallPermissions) -> std::io::Result<Vec<StoredRule>
 fn number(stored: &[StoredRule], rule: &pinion_permissions::Effective) -> Option<usize> {
     let is_it =
         |entry: &StoredRule| entry.rule.trim() == rule.rule.text() && Verdict::from(entry.effect) == rule.verdict;
-    let is_stored = matches!(&rule.source, Source::File(path) if path.ends_with("permissions.toml"));
+    let is_stored = matches!(&rule.source, RuleSource::File(path) if path.ends_with("permissions.toml"));
     stored.iter().position(is_it).filter(|_| is_stored).map(|at| at + 1)
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn in_conversation(permissions: &CallPermissions, arguments: &str) ->
     let listed = permissions.rules().and_then(|rules| Ok((rules, stored_here(permissions)?)));
     match listed {
         Ok((rules, stored)) => {
-            let own = rules.iter().filter(|rule| rule.source != Source::BuiltIn);
+            let own = rules.iter().filter(|rule| rule.source != RuleSource::BuiltIn);
             let rows: Vec<String> = own.map(|rule| line(&row(&stored, rule)).replace('`', "'")).collect();
             let none = if rows.is_empty() { "no rules of your own\n" } else { "" };
             format!("```\n{none}{}\n```\n`/permissions remove N` removes a numbered rule.", rows.join("\n"))

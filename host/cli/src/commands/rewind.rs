@@ -5,7 +5,7 @@ use clap::Args;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::undo::keeper::recovered;
-use pinion_app::undo::rewind::{Done, Target, Wish, preview, recover, rewind};
+use pinion_app::undo::rewind::{Done, RewindTarget, Wish, preview, recover, rewind};
 use pinion_app::undo::show;
 use pinion_session_store::{SessionDirectory, Transcript, open_to_continue};
 use std::path::Path;
@@ -79,7 +79,7 @@ impl Rewind {
 
     fn wish(&self) -> Wish {
         Wish {
-            target: if self.redo { Target::Redo } else { Target::Back(self.turns as usize) },
+            target: if self.redo { RewindTarget::Redo } else { RewindTarget::Back(self.turns as usize) },
             files: !self.conversation_only,
             conversation: !self.files_only,
             force: self.force,

@@ -12,8 +12,8 @@ use pinion_app::process::hardening;
 use pinion_app::process::key_commands::KeyCommandSandbox;
 use pinion_app::process::network::ProgramProxy;
 use pinion_egress::HostRule;
-use pinion_exclusions::Place;
-use pinion_sandbox::{Limits, Network, Policy, Program, Support};
+use pinion_exclusions::ExcludedPlace;
+use pinion_sandbox::{Network, Program, ResourceLimits, SandboxPolicy, Support};
 use std::path::PathBuf;
 
 /// The arguments of `pinion sandbox`.
@@ -52,7 +52,7 @@ impl Sandbox {
                 lines.line(text!("credential  {}{}", credential, state));
             }
             key_commands(&base).into_iter().for_each(|line| lines.line(line));
-            for Place { path, pattern, .. } in &found.places {
+            for ExcludedPlace { path, pattern, .. } in &found.places {
                 lines.line(text!("excluded    {} (`{}`)", path, pattern.text()));
             }
             programs.gap(&policy).into_iter().for_each(|gap| lines.line(text!("{}", gap)));
@@ -101,7 +101,7 @@ fn environment(base: &Base) -> Vec<(String, String)> {
 }
 
 /// Describes the limits of one program, and those that are missing.
-fn limits(limits: &Limits, group: &Result<(), String>) -> String {
+fn limits(limits: &ResourceLimits, group: &Result<(), String>) -> String {
     let processes = format!("{} processes", limits.processes);
     match (group, limits.memory_bytes) {
         (Ok(()), Some(bytes_of_memory)) => format!("{processes}, {} of memory", bytes(bytes_of_memory)),
@@ -110,7 +110,7 @@ fn limits(limits: &Limits, group: &Result<(), String>) -> String {
     }
 }
 
-fn status(policy: &Policy, hosts: &[String], support: &Support) -> Text {
+fn status(policy: &SandboxPolicy, hosts: &[String], support: &Support) -> Text {
     let mut lines = Text::default();
     let yes = |is: bool| if is { "yes" } else { "no" };
     let landlock = support.landlock.map_or("no".to_owned(), |version| format!("version {version}"));

@@ -12,14 +12,14 @@ use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::sessions::delete_whole;
 use pinion_session_store::{
-    EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
+    EntryId, ExportFormat, ListScope, RenderError, SessionDirectory, Summary, Transcript, render, render_branch,
 };
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The arguments of `pinion session`.
 #[derive(Debug, Args)]
-pub(crate) struct Session {
+pub(crate) struct SessionArgs {
     #[command(subcommand)]
     command: SessionCommand,
 }
@@ -89,7 +89,7 @@ enum Export {
     Markdown,
 }
 
-impl Session {
+impl SessionArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let base = invocation.base()?;
         let directory = SessionDirectory::new(base.paths.sessions());
@@ -109,7 +109,7 @@ impl Session {
 }
 
 fn list(base: &Base, directory: &SessionDirectory, all: bool) -> Result<()> {
-    let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
+    let scope = if all { ListScope::All } else { ListScope::Workspace(&base.workspace) };
     let listing = directory.list(scope).map_err(Failure::from)?;
     for problem in &listing.unreadable {
         note(&text!("! {}", Text::block(pinion_app::failure::with_causes(problem))));
@@ -196,7 +196,7 @@ fn delete(base: &Base, directory: &SessionDirectory, ids: &[String], yes: bool) 
 
 /// Lists sessions and asks whether to delete them.
 fn confirm_deletion(directory: &SessionDirectory, paths: &[PathBuf]) -> Result<bool> {
-    let listing = directory.list(Scope::All).map_err(Failure::from)?;
+    let listing = directory.list(ListScope::All).map_err(Failure::from)?;
     let named = listing.sessions.iter().filter(|summary| paths.contains(&summary.path));
     named.for_each(|summary| note(&line(summary)));
     let question = format!("Permanently delete {}?", count(paths.len() as u64, "session"));

@@ -11,8 +11,8 @@ use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::{self, Paths};
 use pinion_app::files::project::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
-use pinion_app::trust::records::{Record, Records};
-use pinion_app::trust::{Content, fixed};
+use pinion_app::trust::records::{Records, TrustRecord};
+use pinion_app::trust::{ProjectContent, fixed};
 use std::path::{Path, PathBuf};
 
 /// The arguments of `pinion trust`.
@@ -61,7 +61,7 @@ fn list(paths: &Paths) -> Result<()> {
     let records = Records::read(paths)?;
     let row = |state: &str, path: &str| format!("{state:<18} {}\n", line(path));
     let wished = wished(paths)?;
-    let describe = |record: &Record| record.describe(wished.iter().any(|entry| entry == Path::new(&record.path)));
+    let describe = |record: &TrustRecord| record.describe(wished.iter().any(|entry| entry == Path::new(&record.path)));
     let mut text: String = records.all().iter().map(|record| row(describe(record), &record.path)).collect();
     for wished in wished {
         let path = wished.to_string_lossy().into_owned();
@@ -76,7 +76,7 @@ fn list(paths: &Paths) -> Result<()> {
 }
 
 fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
-    let content = Content::read(directory);
+    let content = ProjectContent::read(directory);
     let shown = line(&directory.to_string_lossy());
     let nothing = if content.is_empty() { "  nothing yet\n" } else { "" };
     let listed = format!("`{shown}` brings:\n{}{nothing}", described(paths, directory, &content));
@@ -133,9 +133,9 @@ pub(crate) fn ask_at_start(paths: &Paths, workspace: &Path, config: &Config) -> 
 
 /// Asks about content that was never trusted, once for each version of it.
 fn ask_first(paths: &Paths, workspace: &Path) -> Result<bool> {
-    let content = Content::read(workspace);
+    let content = ProjectContent::read(workspace);
     let has_nothing = content.digests().next().is_none() || content.unbounded().is_some();
-    if has_nothing || Records::read(paths)?.of(workspace).is_some_and(|record| record.declines(&content)) {
+    if has_nothing || Records::read(paths)?.find_record(workspace).is_some_and(|record| record.declines(&content)) {
         return Ok(false);
     }
     let described = described(paths, workspace, &content);
@@ -147,7 +147,7 @@ fn ask_first(paths: &Paths, workspace: &Path) -> Result<bool> {
 }
 
 /// Describes content: each file with its digest, and the programs, requests or settings in it.
-fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
+fn described(paths: &Paths, workspace: &Path, content: &ProjectContent) -> String {
     let plugins: Vec<&str> = content.plugins().collect();
     content.describe(|path, digest| match path {
         _ if plugins.contains(&path) => plugin(workspace, path, digest),
@@ -166,7 +166,7 @@ fn described(paths: &Paths, workspace: &Path, content: &Content) -> String {
 
 /// Describes a plugin by its manifest and its imports, without running it.
 fn plugin(workspace: &Path, path: &str, digest: &str) -> Vec<String> {
-    let inspection = match Content::plugin(workspace, path, digest) {
+    let inspection = match ProjectContent::plugin(workspace, path, digest) {
         Ok(inspection) => inspection,
         Err(problem) => return vec![format!("not a usable plugin: {problem}")],
     };
@@ -181,7 +181,7 @@ fn plugin(workspace: &Path, path: &str, digest: &str) -> Vec<String> {
 }
 
 /// Shows the content and asks whether to trust it. The question counts the files, because a long list may have scrolled away.
-fn ask(directory: &Path, content: &Content, listed: &str) -> Result<bool> {
+fn ask(directory: &Path, content: &ProjectContent, listed: &str) -> Result<bool> {
     let (files, plugins) = (content.digests().count() as u64, content.plugins().count() as u64);
     let shown = line(&directory.to_string_lossy());
     let these = if files == 1 { "this file".to_owned() } else { format!("these {files} files") };
@@ -190,7 +190,7 @@ fn ask(directory: &Path, content: &Content, listed: &str) -> Result<bool> {
 }
 
 /// Describes the settings of the project's config, and which of them are ignored.
-fn settings(paths: &Paths, content: &Content) -> Vec<String> {
+fn settings(paths: &Paths, content: &ProjectContent) -> Vec<String> {
     let Some(text) = content.config() else { return Vec::new() };
     match Config::preview(paths, text) {
         Ok(restricted) => {

@@ -18,7 +18,7 @@ use pinion_app::plugins::builtin::BRIDGE;
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::notices::describe;
 use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart, own_content};
-use pinion_plugin_runtime::{Action, NoInfo, Notice, NoticeEvent, Runtime, Source, Watch};
+use pinion_plugin_runtime::{HostAction, NoInfo, Notice, NoticeEvent, PluginSource, Runtime, Watch};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl OfferedTools {
         runtime.begin_offers();
         // The servers of others are not passed on: one of them may be this very program.
         let mut sources = base.sources(options, Purpose::Run);
-        sources.retain(|source| !matches!(source, Source::BuiltIn { name: BRIDGE, .. }));
+        sources.retain(|source| !matches!(source, PluginSource::BuiltIn { name: BRIDGE, .. }));
         runtime.add(sources).await;
         runtime.offers_settled().await;
         base.require_named(options, &runtime)?;
@@ -143,7 +143,7 @@ impl Offered for OfferedTools {
     }
 
     fn prompts(&self) -> Vec<OfferedPrompt> {
-        let is_file = |source: &Source| matches!(source, Source::File { .. });
+        let is_file = |source: &PluginSource| matches!(source, PluginSource::File { .. });
         let plugins = self.0.runtime.plugins().into_iter().filter(|plugin| is_file(&plugin.component_source));
         let names: Vec<String> = plugins.flat_map(|plugin| plugin.commands).collect();
         let commands = self.0.runtime.commands().into_iter().filter(|command| names.contains(&command.name));
@@ -177,8 +177,10 @@ impl Offered for OfferedTools {
             let running = inner.runtime.run_command(&name, &arguments, &inner.calls.session, Some(services), token);
             let actions = running.await.map_err(|error| error.to_string())?;
             let parts = actions.into_iter().flat_map(|action| match action {
-                Action::Submit(text) | Action::Insert(text) | Action::Print(text) => vec![PromptPart::Text(text)],
-                Action::Unknown { name, argument: Some(argument) } => own_content(&name, &argument),
+                HostAction::Submit(text) | HostAction::Insert(text) | HostAction::Print(text) => {
+                    vec![PromptPart::Text(text)]
+                }
+                HostAction::Unknown { name, argument: Some(argument) } => own_content(&name, &argument),
                 _ => Vec::new(),
             });
             let parts: Vec<PromptPart> = parts.collect();

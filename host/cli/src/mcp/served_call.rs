@@ -9,11 +9,11 @@ use crate::approve::described;
 use crate::run::rows::account;
 use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Question};
 use pinion_agent::bound::OutputBounds;
-use pinion_agent::channel::Events;
+use pinion_agent::channel::EventWatchers;
 use pinion_agent::content::ToolCall;
 use pinion_agent::delegation::Ceiling;
-use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Form, Severity};
-use pinion_agent::drawing::{Block, DrawnPart};
+use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, DialogForm, Severity};
+use pinion_agent::drawing::{DrawingBlock, DrawnPart};
 use pinion_agent::futures_util::StreamExt as _;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::futures_util::stream;
@@ -99,7 +99,7 @@ impl ServedCalls {
         config.schemas = self.schemas.clone();
         let mut context = Context::new("", self.session.clone());
         context.runs = [(config.id(), number)].into_iter().collect();
-        let outcome = run(&mut context, Vec::new(), &config, &Events::default(), &token).await;
+        let outcome = run(&mut context, Vec::new(), &config, &EventWatchers::default(), &token).await;
         tools.reply(&outcome)
     }
 }
@@ -243,9 +243,9 @@ struct ClientServices {
 }
 
 impl ClientServices {
-    fn cleaned_form(&self, form: Form) -> Form {
+    fn cleaned_form(&self, form: DialogForm) -> DialogForm {
         let question = self.secrets.clean(&form.question).into_owned();
-        Form { question, schema: self.secrets.clean_json(form.schema), ..form }
+        DialogForm { question, schema: self.secrets.clean_json(form.schema), ..form }
     }
 
     fn cleaned_task(&self, task: CompletionTask) -> CompletionTask {
@@ -265,7 +265,7 @@ impl CallServices for ClientServices {
         self.client.ask(dialog)
     }
 
-    fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
+    fn fill(&self, form: DialogForm) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
         self.client.fill(self.cleaned_form(form))
     }
 
@@ -291,7 +291,7 @@ impl CallServices for ClientServices {
         self.client.status(plugin, text);
     }
 
-    fn draw(&self, plugin: &str, part: DrawnPart, blocks: Vec<Block>) -> BoxFuture<'_, bool> {
+    fn draw(&self, plugin: &str, part: DrawnPart, blocks: Vec<DrawingBlock>) -> BoxFuture<'_, bool> {
         self.client.draw(plugin, part, blocks)
     }
 

@@ -87,17 +87,17 @@ impl Flow {
             rows.push('\n');
             self.column = 0;
         }
-        word.chars().for_each(|c| self.put(rows, c));
+        word.chars().for_each(|c| self.write_char(rows, c));
     }
 
     /// Writes a blank unless the row is full, which separates words as well.
     fn blank(&mut self, rows: &mut String) {
         if self.columns.is_none_or(|columns| self.column < columns.max(self.indent.len() + 2)) {
-            self.put(rows, ' ');
+            self.write_char(rows, ' ');
         }
     }
 
-    fn put(&mut self, rows: &mut String, c: char) {
+    fn write_char(&mut self, rows: &mut String, c: char) {
         let wide = c.width().unwrap_or(0);
         if self.columns.is_some_and(|columns| self.column + wide > columns.max(self.indent.len() + 2)) {
             rows.push('\n');

@@ -20,8 +20,8 @@ pub(crate) use self::report::{report, report_result, report_usage};
 pub(crate) use self::screen::TerminalScreen;
 pub(crate) use self::showing::showing;
 pub(crate) use self::streams::{
-    Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, piece, print,
-    report_panics, result, result_if_none, say, stdout_failure, usage, written,
+    Attention, Log, Sink, StandardError, Stdout, answer, document, has_left, json, keep_out, note, print, print_line,
+    report_panics, result, result_if_none, stdout_failure, usage, write_piece, written,
 };
 pub(crate) use self::terminal::size;
 pub(crate) use pinion_app::output::{

@@ -26,17 +26,17 @@ pub(crate) struct Stdout;
 
 /// Standard error.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stderr;
+pub(crate) struct StandardError;
 
 impl Sink for Stdout {
     fn text(&mut self, text: &Text) -> io::Result<()> {
-        put(Stream::Stdout, text)
+        write_text(Stream::Stdout, text)
     }
 }
 
-impl Sink for Stderr {
+impl Sink for StandardError {
     fn text(&mut self, text: &Text) -> io::Result<()> {
-        put(Stream::Stderr, text)
+        write_text(Stream::Stderr, text)
     }
 }
 
@@ -74,7 +74,7 @@ static WAITING: Mutex<Option<Vec<(Stream, Text)>>> = Mutex::new(None);
 /// Maximum number of waiting texts; further ones are dropped.
 const MAX_WAITING: usize = 10_000;
 
-fn put(stream: Stream, text: &Text) -> io::Result<()> {
+fn write_text(stream: Stream, text: &Text) -> io::Result<()> {
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     match &mut *waiting {
         Some(waiting) if waiting.len() < MAX_WAITING => waiting.push((stream, text.clone())),
@@ -89,7 +89,7 @@ fn put(stream: Stream, text: &Text) -> io::Result<()> {
 pub(crate) struct Attention(());
 
 impl Attention {
-    pub(crate) fn take() -> Self {
+    pub(crate) fn take_terminal() -> Self {
         WAITING.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
         Self(())
     }
@@ -150,13 +150,13 @@ pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
 }
 
 /// Writes a line to stdout. A lost terminal is noticed elsewhere.
-pub(crate) fn say(line: &Text) {
+pub(crate) fn print_line(line: &Text) {
     let _ = Stdout.text(&text!("{}\n", line));
 }
 
 /// Writes a line to stderr. Ignores that it may be closed.
 pub(crate) fn note(line: &Text) {
-    let _ = Stderr.text(&text!("{}\n", line));
+    let _ = StandardError.text(&text!("{}\n", line));
 }
 
 /// Returns the failure of a command that could not write to stdout.
@@ -173,7 +173,7 @@ pub(crate) fn answer(text: &str) -> io::Result<()> {
 }
 
 /// Writes a piece of an answer to stdout, in the way of [`answer`].
-pub(crate) fn piece(text: &str) -> io::Result<()> {
+pub(crate) fn write_piece(text: &str) -> io::Result<()> {
     write(io::stdout().lock(), passed(&clean(text)).as_bytes())
 }
 
@@ -251,7 +251,7 @@ pub(crate) struct Log;
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let entry = String::from_utf8_lossy(bytes);
-        Stderr.text(&text!("{}\n", Text::block(entry.trim_end())))?;
+        StandardError.text(&text!("{}\n", Text::block(entry.trim_end())))?;
         Ok(bytes.len())
     }
 
@@ -273,7 +273,7 @@ impl MakeWriter<'_> for Log {
 pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
     let rendered = error.render();
     if error.use_stderr() {
-        return Stderr.text(&Text::complete(&rendered.to_string()));
+        return StandardError.text(&Text::complete(&rendered.to_string()));
     }
     let has_colours = Style::of_stdout() == Style::Colour;
     match has_colours {

@@ -37,15 +37,15 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
         .with_writer(crate::output::Log);
     // Set once, at the start of the program.
     let _ = match is_for_people {
-        true => tracing::subscriber::set_global_default(log.event_format(Notices).finish()),
+        true => tracing::subscriber::set_global_default(log.event_format(LogNotices).finish()),
         false => tracing::subscriber::set_global_default(log.with_timer(Uptime::default()).finish()),
     };
 }
 
 /// Writes an entry as a notice: `! MESSAGE (FIELD VALUE): ERROR`, and after the name of a plugin that logs it.
-struct Notices;
+struct LogNotices;
 
-impl<S, N> FormatEvent<S, N> for Notices
+impl<S, N> FormatEvent<S, N> for LogNotices
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn entries_for_people_are_notices() {
         let written = Written::default();
-        let log = tracing_subscriber::fmt().with_writer(written.clone()).event_format(Notices).finish();
+        let log = tracing_subscriber::fmt().with_writer(written.clone()).event_format(LogNotices).finish();
         tracing::subscriber::with_default(log, || {
             let error = io::Error::other("no space");
             tracing::warn!(directory = %"/x", count = 2, %error, "code is not cached");

@@ -28,7 +28,7 @@ pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
     let came = Arc::new(AtomicBool::new(false));
     let agent = agent.clone();
     // Before the work begins, because it may do much before it first waits.
-    let _scope = Scope::begin(came.clone(), move || agent.abort());
+    let _scope = SignalScope::begin(came.clone(), move || agent.abort());
     let done = work(came.clone()).await;
     (done, came.load(Ordering::Acquire))
 }
@@ -41,7 +41,7 @@ pub(crate) async fn interruptible_by<T>(
     work: impl Future<Output = T>,
 ) -> (T, bool) {
     let came = Arc::new(AtomicBool::new(false));
-    let _scope = Scope::begin(came.clone(), interrupt);
+    let _scope = SignalScope::begin(came.clone(), interrupt);
     let done = work.await;
     (done, came.load(Ordering::Acquire))
 }
@@ -134,19 +134,19 @@ pub(crate) fn is_final() -> bool {
 ///
 /// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, and a
 /// second one without a [`Waiting::forget`] in between ends the program with success. Other signals end it at once.
-pub(crate) fn waiting(remark: fn()) -> Waiting {
+pub(crate) fn waiting(remark: fn()) -> SignalWait {
     let came = Arc::new(AtomicBool::new(false));
-    let scope = Scope::open(Current { came: came.clone(), at_signal: AtSignal::Remark(remark) });
-    Waiting { came, _scope: scope }
+    let scope = SignalScope::open(Current { came: came.clone(), at_signal: AtSignal::Remark(remark) });
+    SignalWait { came, _scope: scope }
 }
 
 /// Scope of [`waiting`].
-pub(crate) struct Waiting {
+pub(crate) struct SignalWait {
     came: Arc<AtomicBool>,
-    _scope: Scope,
+    _scope: SignalScope,
 }
 
-impl Waiting {
+impl SignalWait {
     /// Counts a Ctrl-C that arrived as a key. Returns whether it is the second one.
     pub(crate) fn key(&self) -> bool {
         self.came.swap(true, Ordering::AcqRel)
@@ -160,7 +160,7 @@ impl Waiting {
 
 /// The state of the terminal under a UI, which has to be undone before the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum TerminalState {
     Nothing,
     /// The full screen.
     Screen,
@@ -179,12 +179,12 @@ pub(crate) enum Shown {
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes the form that a UI shows.
-pub(crate) fn set_shown(shown: Shown) {
+pub(crate) fn set_shown(shown: TerminalState) {
     let number = match shown {
-        Shown::Nothing => 0,
-        Shown::Screen => 1,
-        Shown::Inline { rows_below } => 2 | rows_below << 2,
-        Shown::View { rows_below } => 3 | rows_below << 2,
+        TerminalState::Nothing => 0,
+        TerminalState::Screen => 1,
+        TerminalState::Inline { rows_below } => 2 | rows_below << 2,
+        TerminalState::View { rows_below } => 3 | rows_below << 2,
     };
     SHOWN.store(number, Ordering::Release);
 }
@@ -237,9 +237,9 @@ enum AtSignal {
 }
 
 /// Sets the effect of signals until it is dropped, then restores the previous one.
-struct Scope(Option<Current>);
+struct SignalScope(Option<Current>);
 
-impl Scope {
+impl SignalScope {
     fn begin(came: Arc<AtomicBool>, interrupt: impl FnOnce() + Send + 'static) -> Self {
         Self::open(Current { came, at_signal: AtSignal::Interrupt(Some(Box::new(interrupt))) })
     }
@@ -249,7 +249,7 @@ impl Scope {
     }
 }
 
-impl Drop for Scope {
+impl Drop for SignalScope {
     fn drop(&mut self) {
         *current() = self.0.take();
     }

@@ -14,8 +14,8 @@ use pinion_app::prompt::context::Context as ContextFiles;
 use pinion_app::run::session::{OpenSession, fork, here};
 use pinion_app::sessions::short_id;
 use pinion_mcp::serve::OWN_CONTENT;
-use pinion_plugin_runtime::Action;
-use pinion_session_store::{Scope, SessionDirectory};
+use pinion_plugin_runtime::HostAction;
+use pinion_session_store::{ListScope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
 /// The action that sends a message with pictures.
@@ -23,7 +23,7 @@ const SUBMIT_CONTENT: &str = "submit-content";
 
 /// Continuation of the conversation after a line of the user.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct NextPrompt {
     /// Messages to send to the model.
     pub(crate) submit: Vec<Prompt>,
     /// Text to put into the line that the user edits.
@@ -36,14 +36,14 @@ pub(crate) struct Next {
 
 impl Chat<'_> {
     /// Runs a command of pinion itself; `None` if pinion has no command with this name.
-    pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
+    pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<NextPrompt> {
         if let Some(page) = own_commands::run(name, arguments, &self.ready.agent, self.base) {
             self.page(&page);
-            return Some(Next::default());
+            return Some(NextPrompt::default());
         }
         if name == KEYS.name && matches!(self.voice, Voice::Lines { .. }) {
             self.page(keys());
-            return Some(Next::default());
+            return Some(NextPrompt::default());
         }
         if name == aside::NAME && !arguments.is_empty() {
             let (agent, token) = (self.ready.agent.clone(), CancellationToken::new());
@@ -51,50 +51,52 @@ impl Chat<'_> {
             let stop = token.clone();
             let page = interruptible_by(move || stop.cancel(), asking).await.0;
             self.page(&page);
-            return Some(Next::default());
+            return Some(NextPrompt::default());
         }
         if name == export::NAME {
             match export::export(self.base, &self.ready.session, arguments) {
-                Ok(file) => self.say(&text!("wrote {}", file)),
-                Err(failure) => self.say(&text!("! {}", failure)),
+                Ok(file) => self.write_line(&text!("wrote {}", file)),
+                Err(failure) => self.write_line(&text!("! {}", failure)),
             }
-            return Some(Next::default());
+            return Some(NextPrompt::default());
         }
         self.undo_command(name, arguments).await
     }
 
     /// Performs actions in order. Reports one that fails, and performs the others all the same.
-    pub(crate) async fn perform(&mut self, actions: Vec<Action>) -> Next {
-        let mut next = Next::default();
+    pub(crate) async fn perform(&mut self, actions: Vec<HostAction>) -> NextPrompt {
+        let mut next = NextPrompt::default();
         for action in actions {
             if let Err(failure) = self.perform_one(action, &mut next).await {
-                self.say(&text!("! {}", failure));
+                self.write_line(&text!("! {}", failure));
             }
         }
         next
     }
 
-    async fn perform_one(&mut self, action: Action, next: &mut Next) -> Result<()> {
+    async fn perform_one(&mut self, action: HostAction, next: &mut NextPrompt) -> Result<()> {
         match action {
-            Action::Submit(text) => next.submit.push(text.into()),
-            Action::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
-            Action::Quit => next.quit = true,
-            Action::Print(markdown) => self.page(&markdown),
-            Action::SetModel(name) => self.set_model(&name).await?,
-            Action::Compact(instructions) => self.compact(instructions.as_deref()).await?,
-            Action::NewSession => self.switch(OpenSession::begin(self.base), "new session").await?,
-            Action::Resume(id) => self.resume(id.as_deref()).await?,
-            Action::ReloadPlugins => self.reload().await,
-            Action::Fork => self.fork().await?,
-            Action::Unknown { name, argument: Some(argument) } if name == SUBMIT_CONTENT => {
+            HostAction::Submit(text) => next.submit.push(text.into()),
+            HostAction::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
+            HostAction::Quit => next.quit = true,
+            HostAction::Print(markdown) => self.page(&markdown),
+            HostAction::SetModel(name) => self.set_model(&name).await?,
+            HostAction::Compact(instructions) => self.compact(instructions.as_deref()).await?,
+            HostAction::NewSession => self.switch(OpenSession::begin(self.base), "new session").await?,
+            HostAction::Resume(id) => self.resume(id.as_deref()).await?,
+            HostAction::ReloadPlugins => self.reload().await,
+            HostAction::Fork => self.fork().await?,
+            HostAction::Unknown { name, argument: Some(argument) } if name == SUBMIT_CONTENT => {
                 let prompt = serde_json::from_str::<Prompt>(&argument).map_err(|problem| problem.to_string());
                 let prompt = prompt.and_then(Prompt::checked);
                 next.submit
                     .push(prompt.map_err(|problem| Failure::failed(format!("cannot send `{name}`: {problem}")))?);
             }
             // Content for MCP clients.
-            Action::Unknown { name, .. } if name == OWN_CONTENT => {}
-            Action::Unknown { name, .. } => self.say(&text!("! this version of pinion knows no action `{}`", name)),
+            HostAction::Unknown { name, .. } if name == OWN_CONTENT => {}
+            HostAction::Unknown { name, .. } => {
+                self.write_line(&text!("! this version of pinion knows no action `{}`", name))
+            }
         }
         Ok(())
     }
@@ -102,13 +104,13 @@ impl Chat<'_> {
     async fn set_model(&mut self, name: &str) -> Result<()> {
         let chosen = self.base.other_model(name).await?;
         self.ready.info.set_model(chosen.label.clone());
-        self.say(&text!("model: {} (`/keep model` keeps it for all conversations)", chosen.label));
+        self.write_line(&text!("model: {} (`/keep model` keeps it for all conversations)", chosen.label));
         self.ready.agent.configure(|config| {
             config.ports.provider = chosen.provider;
             config.policy.model = chosen.model;
         });
         self.base.learn_window(chosen.window, &self.ready.agent);
-        chosen.notices.iter().for_each(|notice| self.say(&text!("! {}", notice)));
+        chosen.notices.iter().for_each(|notice| self.write_line(&text!("! {}", notice)));
         Ok(())
     }
 
@@ -120,7 +122,7 @@ impl Chat<'_> {
         if matches!(self.voice, Voice::Lines { .. }) {
             let summary = page(&compaction.summary, self.voice.style());
             let messages = count(compaction.dropped as u64, "message");
-            self.say(&text!("replaced {} with this summary:\n\n{}", messages, summary));
+            self.write_line(&text!("replaced {} with this summary:\n\n{}", messages, summary));
         }
         Ok(())
     }
@@ -133,18 +135,18 @@ impl Chat<'_> {
             return;
         };
         if let Err(failure) = self.switch(OpenSession::begin(self.base), "new session after a long pause").await {
-            return self.say(&text!("! {}", failure));
+            return self.write_line(&text!("! {}", failure));
         }
-        self.say(&text!("  /resume {} returns to the one before", short_id(before.id())));
+        self.write_line(&text!("  /resume {} returns to the one before", short_id(before.id())));
     }
 
     async fn resume(&mut self, id: Option<&str>) -> Result<()> {
         let directory = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
-            let listing = directory.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
+            let listing = directory.list(ListScope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
             let lines = listing.sessions.iter().take(10).map(crate::session_list::line).collect::<Vec<_>>();
             let lines = Text::join(lines, "\n");
-            self.say(&text!("sessions of this directory (resume one by a prefix of its ID):\n{}", lines));
+            self.write_line(&text!("sessions of this directory (resume one by a prefix of its ID):\n{}", lines));
             return Ok(());
         };
         let (path, elsewhere) = here(self.base, id)?;
@@ -152,7 +154,7 @@ impl Chat<'_> {
         let Some(elsewhere) = elsewhere else { return self.switch(session, "resumed session").await };
         self.switch(session, "forked session").await?;
         let shown = shown_directory(&elsewhere);
-        self.say(&text!("this is a copy, because the session belongs to {}", shown));
+        self.write_line(&text!("this is a copy, because the session belongs to {}", shown));
         Ok(())
     }
 
@@ -164,11 +166,11 @@ impl Chat<'_> {
     }
 
     /// Continues in a copy of a session. Reports a failure.
-    pub(crate) async fn fork_of(&mut self, id: &str) -> Next {
+    pub(crate) async fn fork_of(&mut self, id: &str) -> NextPrompt {
         if let Err(failure) = self.switch_to_copy(id).await {
-            self.say(&text!("! {}", failure));
+            self.write_line(&text!("! {}", failure));
         }
-        Next::default()
+        NextPrompt::default()
     }
 
     async fn switch_to_copy(&mut self, id: &str) -> Result<()> {
@@ -193,15 +195,15 @@ impl Chat<'_> {
             self.ready.runtime.continue_session(session.id.clone(), last.timestamp().into());
         }
         if let Err(failure) = self.ready.session.sync() {
-            self.say(&text!("! {}", Text::block(failure.message())));
+            self.write_line(&text!("! {}", Text::block(failure.message())));
         }
         self.ready.keeper.begin(session.on_disk.as_ref());
         self.ready.session = session;
         self.show_session();
         let session = &self.ready.session;
-        self.say(&text!("{}: {}", what, short_id(&session.id)));
+        self.write_line(&text!("{}: {}", what, short_id(&session.id)));
         let notices = session.notices.iter().chain(self.ready.context.notices());
-        notices.for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+        notices.for_each(|notice| self.write_line(&text!("! {}", Text::block(notice))));
         self.ready.context.remember();
         Ok(())
     }
@@ -211,7 +213,7 @@ impl Chat<'_> {
     pub(crate) async fn begin_conversation(&mut self, conversation: Context, files: ContextFiles) {
         self.ready.agent.reset(conversation).await;
         self.ready.context = files;
-        drop(self.pending.take());
+        drop(self.pending.take_messages());
     }
 
     async fn reload(&mut self) {
@@ -231,11 +233,11 @@ impl Chat<'_> {
             }
         };
         interruptible_by(move || stop.cancel(), waiting).await;
-        self.ready.slow_plugins().iter().for_each(|notice| self.say(&text!("! {}", notice)));
+        self.ready.slow_plugins().iter().for_each(|notice| self.write_line(&text!("! {}", notice)));
         let plugins = runtime.plugins();
         let problems = runtime.problems();
         let loaded = count(plugins.len() as u64, "plugin");
-        self.say(&text!("loaded {}, {} failed", loaded, problems.len()));
-        problems.iter().for_each(|(plugin, problem)| self.say(&text!("! {}: {}", plugin, Text::block(problem))));
+        self.write_line(&text!("loaded {}, {} failed", loaded, problems.len()));
+        problems.iter().for_each(|(plugin, problem)| self.write_line(&text!("! {}: {}", plugin, Text::block(problem))));
     }
 }

@@ -1,7 +1,7 @@
 //! `/btw`: a side question, which the model answers from the conversation without its becoming part of it.
 
 use crate::output::count;
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
 use pinion_agent::config::ChildKind;
 use pinion_agent::futures_util::future::BoxFuture;
@@ -64,8 +64,8 @@ pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationTo
 }
 
 /// Answers a side question on the full screen, in the background, until `token` cancels it.
-pub(crate) fn ask(said: Arc<Said>, agent: Arc<Agent>, question: String, token: CancellationToken) {
-    tokio::spawn(async move { said.put(Input::SideAnswer(answer(&agent, &question, &token).await)) });
+pub(crate) fn ask(said: Arc<UiInbox>, agent: Arc<Agent>, question: String, token: CancellationToken) {
+    tokio::spawn(async move { said.push_input(Input::SideAnswer(answer(&agent, &question, &token).await)) });
 }
 
 fn text(outcome: &Outcome) -> String {

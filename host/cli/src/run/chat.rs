@@ -8,13 +8,13 @@ use crate::args::{GlobalArgs, RunArgs};
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{self, Stdout, Text, count, indented, showing, text, written};
 use crate::process::signals::{self, interruptible, interruptible_by};
-use crate::run::actions::Next;
+use crate::run::actions::NextPrompt;
 use crate::run::elsewhere::elsewhere;
 use crate::run::images::{Prompt, with_images};
 use crate::run::line_editor::{Input, KEYS, LineEditor, PROMPT};
 use crate::run::mcp_command;
 use crate::run::own_commands::{self, COMMANDS};
-use crate::run::pending::Pending;
+use crate::run::pending::PendingMessages;
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
 use crate::run::runs::Runs;
@@ -26,7 +26,7 @@ use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::names::nearest;
 use pinion_app::plugins::sources::Purpose;
-use pinion_app::run::notices::Notices;
+use pinion_app::run::notices::PluginNotices;
 use pinion_app::run::setup::Ready;
 use pinion_app::sessions::short_id;
 use std::collections::VecDeque;
@@ -44,15 +44,15 @@ pub(crate) struct Chat<'a> {
     pub(crate) ready: Ready,
     pub(crate) voice: Voice,
     /// Messages that the model gets with the next prompt: the user's own shell commands.
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingMessages,
 }
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
-    let notices = Arc::new(Notices::default());
+    let notices = Arc::new(PluginNotices::default());
     let received = notices.clone();
     let approver = Arc::new(TerminalApprover::new(base.permissions.clone()));
     let ready = base
-        .ready(&args.options(), Purpose::Conversation, approver.clone(), move |notice| received.put(&notice))
+        .ready(&args.options(), Purpose::Conversation, approver.clone(), move |notice| received.push_notice(&notice))
         .await?;
     let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
@@ -63,12 +63,12 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         args,
         ready,
         voice: Voice::Lines { style: Style::of_stdout(), detail },
-        pending: Pending::default(),
+        pending: PendingMessages::default(),
     };
     chat.greet();
     chat.show_session();
     if let Err(error) = &watch {
-        chat.say(&text!("! {}", Text::block(pinion_app::failure::with_causes(error))));
+        chat.write_line(&text!("! {}", Text::block(pinion_app::failure::with_causes(error))));
     }
     let prompt = args.prompt.join(" ");
     let conversed = chat.converse(prompt, &notices, &approver).await;
@@ -83,23 +83,23 @@ impl Chat<'_> {
         let saved = self.ready.session.sync().and(self.base.exchanges.finish());
         let style = Style::of_stdout();
         if let Some(session) = self.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
-            output::say(&style.dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
+            output::print_line(&style.dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
         }
         if conversed.is_ok()
             && let Some(notice) = self.ready.compile_later(self.base)
         {
-            output::say(&style.dim(text!("! {}", Text::block(notice))));
+            output::print_line(&style.dim(text!("! {}", Text::block(notice))));
         }
         conversed.and(saved)
     }
 
     fn greet(&self) {
         let style = self.voice.style();
-        self.say(&text!("{} · {} · {}", style.bold("pinion"), self.ready.info.model(), self.base.workspace));
-        self.say(&style.dim(indented(&self.facts().join(" · "))));
-        self.say(&style.dim("  /help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
+        self.write_line(&text!("{} · {} · {}", style.bold("pinion"), self.ready.info.model(), self.base.workspace));
+        self.write_line(&style.dim(indented(&self.facts().join(" · "))));
+        self.write_line(&style.dim("  /help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
         let notices = self.ready.notices(self.base).into_iter();
-        notices.for_each(|notice| self.say(&style.yellow(text!("! {}", Text::block(notice)))));
+        notices.for_each(|notice| self.write_line(&style.yellow(text!("! {}", Text::block(notice)))));
     }
 
     /// Describes the conversation's setup: approval, session, context files and tools.
@@ -116,9 +116,9 @@ impl Chat<'_> {
     }
 
     /// Writes a line. Ignores errors, because a lost terminal ends the conversation soon enough.
-    pub(crate) fn say(&self, line: &Text) {
+    pub(crate) fn write_line(&self, line: &Text) {
         match &self.voice {
-            Voice::Lines { .. } => output::say(line),
+            Voice::Lines { .. } => output::print_line(line),
             Voice::Screen(said) => said.line(line),
         }
     }
@@ -126,7 +126,7 @@ impl Chat<'_> {
     /// Shows Markdown that a command prints.
     pub(crate) fn page(&self, markdown: &str) {
         match &self.voice {
-            Voice::Lines { style, .. } => output::say(&output::page(markdown, *style)),
+            Voice::Lines { style, .. } => output::print_line(&output::page(markdown, *style)),
             Voice::Screen(said) => said.page(markdown),
         }
     }
@@ -136,7 +136,9 @@ impl Chat<'_> {
         let session = &mut self.ready.session;
         let history = std::mem::take(&mut session.history);
         match &self.voice {
-            Voice::Lines { style, .. } => recall(&session.messages, *style).iter().for_each(|line| self.say(line)),
+            Voice::Lines { style, .. } => {
+                recall(&session.messages, *style).iter().for_each(|line| self.write_line(line))
+            }
             Voice::Screen(said) => {
                 let path = session.on_disk.as_ref().map(|session| session.path());
                 said.session(history.into_events(path));
@@ -144,10 +146,15 @@ impl Chat<'_> {
         }
     }
 
-    async fn converse(&mut self, first: String, notices: &Arc<Notices>, approver: &TerminalApprover) -> Result<()> {
+    async fn converse(
+        &mut self,
+        first: String,
+        notices: &Arc<PluginNotices>,
+        approver: &TerminalApprover,
+    ) -> Result<()> {
         let style = self.voice.style();
         if first.trim().is_empty() && self.args.continues() && self.ready.is_unfinished() {
-            self.say(&style.dim("Continuing the unfinished run"));
+            self.write_line(&style.dim("Continuing the unfinished run"));
             self.work(None, notices).await?;
         }
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
@@ -155,7 +162,7 @@ impl Chat<'_> {
         let mut waiting: VecDeque<Prompt> = first.into_iter().collect();
         if let Some(prompt) = waiting.front() {
             // As if it had been typed here.
-            self.say(&text!("› {}", Text::block(&prompt.text)));
+            self.write_line(&text!("› {}", Text::block(&prompt.text)));
         }
         let mut insert = String::new();
         let signals = signals::waiting(remark_on_interrupt);
@@ -166,7 +173,7 @@ impl Chat<'_> {
                 return Err(Failure::new(Status::Interrupted, "interrupted"));
             }
             self.ready.check_built_ins()?;
-            notices.take().iter().for_each(|notice| self.say(&style.dim(notice)));
+            notices.take_lines().iter().for_each(|notice| self.write_line(&style.dim(notice)));
             if let Some(prompt) = waiting.pop_front() {
                 self.work(Some(prompt), notices).await?;
                 continue;
@@ -191,20 +198,20 @@ impl Chat<'_> {
     }
 
     /// Handles a line of the user: a command or a message.
-    pub(crate) async fn enter(&mut self, line: &str) -> Next {
+    pub(crate) async fn enter(&mut self, line: &str) -> NextPrompt {
         if matches!(line, "exit" | "quit") {
-            return Next { quit: true, ..Next::default() };
+            return NextPrompt { quit: true, ..NextPrompt::default() };
         }
         if let Some(command) = ShellCommand::parse(line) {
             let (voice, session) = (self.voice.clone(), self.ready.session.id.clone());
             self.pending.add(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
-            return Next::default();
+            return NextPrompt::default();
         }
         let command = pinion_tui::of_hash(line).or_else(|| pinion_tui::of_word(line));
         let line = command.as_deref().unwrap_or(line);
         let Some((name, arguments)) = pinion_tui::command_of(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).map(Prompt::from).into_iter().collect();
-            return Next { submit, ..Next::default() };
+            return NextPrompt { submit, ..NextPrompt::default() };
         };
         if let Some(next) = self.own_command(name, arguments).await {
             return next;
@@ -214,13 +221,13 @@ impl Chat<'_> {
             let running = mcp_command::run(self.base, self.args, &self.ready, arguments, token.clone());
             let page = interruptible_by(move || token.cancel(), running).await.0;
             self.page(&page);
-            return Next::default();
+            return NextPrompt::default();
         }
         let runtime = self.ready.runtime.clone();
         let is_known = runtime.commands().iter().any(|command| command.name == name);
         if !is_known && let Some(instead) = elsewhere(name) {
             self.page(instead);
-            return Next::default();
+            return NextPrompt::default();
         }
         let token = CancellationToken::new();
         let session = self.ready.session.id.clone();
@@ -229,20 +236,20 @@ impl Chat<'_> {
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.voice.style().red(text!("! {}", Text::block(format_args!("{error:#}")))));
+                self.write_line(&self.voice.style().red(text!("! {}", Text::block(format_args!("{error:#}")))));
                 let commands = self.ready.runtime.commands();
                 if let Some(meant) = nearest(name, commands.iter().map(|command| &*command.name))
                     && meant != name
                 {
-                    self.say(&text!("  did you mean `/{}`?", meant));
+                    self.write_line(&text!("  did you mean `/{}`?", meant));
                 }
-                Next::default()
+                NextPrompt::default()
             }
         }
     }
 
     /// Runs the agent on one message, or continues the last run without one.
-    async fn work(&mut self, prompt: Option<Prompt>, notices: &Arc<Notices>) -> Result<()> {
+    async fn work(&mut self, prompt: Option<Prompt>, notices: &Arc<PluginNotices>) -> Result<()> {
         let (agent, prompts) = (self.ready.agent.clone(), self.prompts(prompt).await);
         let events = agent.subscribe(CHANNEL);
         let (style, detail) = match self.voice {
@@ -262,12 +269,12 @@ impl Chat<'_> {
     pub(crate) async fn prompts(&mut self, prompt: Option<Prompt>) -> Vec<Message> {
         let changed = self.base.refresh_offers(&self.args.options(), &self.ready.runtime).await;
         let changed = changed.into_iter().chain(self.ready.refresh_context(self.base, &self.args.options()));
-        changed.for_each(|changed| self.say(&text!("! {}", Text::block(changed))));
+        changed.for_each(|changed| self.write_line(&text!("! {}", Text::block(changed))));
         let Some(prompt) = prompt else { return Vec::new() };
         self.begin_session_after_pause().await;
         let (message, problems) = with_images(self.base, &self.ready.info.model(), prompt);
-        problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));
-        self.pending.take().into_iter().chain([message]).collect()
+        problems.iter().for_each(|problem| self.write_line(&text!("! {}", Text::block(problem))));
+        self.pending.take_messages().into_iter().chain([message]).collect()
     }
 }
 
@@ -275,7 +282,7 @@ impl Chat<'_> {
 async fn render(
     mut events: EventReceiver,
     mut renderer: Renderer<Stdout>,
-    notices: Arc<Notices>,
+    notices: Arc<PluginNotices>,
     style: Style,
 ) -> io::Result<()> {
     let mut runs = Runs::default();
@@ -289,14 +296,14 @@ async fn render(
                 }
             }
             () = notices.arrived.notified() => {
-                notices.take().iter().try_for_each(|notice| renderer.line(&style.dim(notice)))?;
+                notices.take_lines().iter().try_for_each(|notice| renderer.line(&style.dim(notice)))?;
             }
         }
     }
 }
 
 fn remark_on_interrupt() {
-    output::say(&Style::of_stdout().dim("Press Ctrl-C again to exit"));
+    output::print_line(&Style::of_stdout().dim("Press Ctrl-C again to exit"));
     if is_linear() {
         // The line that is read goes on below.
         let _ = output::print(&text!("{}", PROMPT));

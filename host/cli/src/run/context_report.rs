@@ -73,14 +73,14 @@ fn scaled(tokens: u64, total: u64, estimated: u64) -> u64 {
 
 /// A part of the context.
 #[derive(Debug, PartialEq, Eq)]
-struct Part {
+struct ContextPart {
     name: String,
     /// Number of tools, messages or calls.
     items: Option<String>,
     tokens: u64,
 }
 
-fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) -> String {
+fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[ContextPart]) -> String {
     let estimated: u64 = parts.iter().map(|part| part.tokens).sum();
     let total = estimate.tokens.max(1);
     let whole = estimate.window.unwrap_or(total).max(1);
@@ -118,22 +118,26 @@ fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) ->
 }
 
 /// Estimates the parts: first the fixed content of every request, then the messages.
-fn parts(config: &LoopConfig, system_prompt: &str, history: &[Arc<Message>]) -> Vec<Part> {
+fn parts(config: &LoopConfig, system_prompt: &str, history: &[Arc<Message>]) -> Vec<ContextPart> {
     let counter = &*config.ports.counter;
-    let mut parts = vec![Part { name: "system prompt".to_owned(), items: None, tokens: counter.count(system_prompt) }];
+    let mut parts =
+        vec![ContextPart { name: "system prompt".to_owned(), items: None, tokens: counter.count(system_prompt) }];
     parts.extend(tools(config, counter));
     parts.extend(messages(history, counter));
     parts
 }
 
-fn tools(config: &LoopConfig, counter: &dyn TokenCounter) -> Vec<Part> {
+fn tools(config: &LoopConfig, counter: &dyn TokenCounter) -> Vec<ContextPart> {
     let mut plugins: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for tool in config.ports.tools.definitions() {
         let (number, tokens) = plugins.entry(origin(&tool)).or_default();
         (*number, *tokens) = (*number + 1, *tokens + tool_tokens(&tool, counter));
     }
-    let part =
-        |(name, (number, tokens)): (String, (u64, u64))| Part { name, items: Some(count(number, "tool")), tokens };
+    let part = |(name, (number, tokens)): (String, (u64, u64))| ContextPart {
+        name,
+        items: Some(count(number, "tool")),
+        tokens,
+    };
     plugins.into_iter().map(part).collect()
 }
 
@@ -153,7 +157,7 @@ fn origin(tool: &ToolDefinition) -> String {
 }
 
 /// Sums up the messages of the user, the messages of the model, and the results by tool, the largest first.
-fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
+fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<ContextPart> {
     let (mut user, mut replies, mut thinking) = ((0, 0), (0, 0), 0);
     let mut results: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for message in history {
@@ -176,7 +180,7 @@ fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
             Message::Extension(_) => {}
         }
     }
-    let part = |name: &str, items: Option<String>, tokens| Part { name: name.to_owned(), items, tokens };
+    let part = |name: &str, items: Option<String>, tokens| ContextPart { name: name.to_owned(), items, tokens };
     let mut parts = vec![
         part("your messages", Some(count(user.0, "message")), user.1),
         part("replies and calls", Some(count(replies.0, "message")), replies.1),
@@ -199,7 +203,7 @@ fn code(text: &str) -> String {
 }
 
 /// Sums up the results by file, or by another subject of their calls, and returns the largest.
-fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
+fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<ContextPart> {
     let mut calls: HashMap<&str, String> = HashMap::new();
     let mut results: HashMap<&str, (u64, u64)> = HashMap::new();
     for message in history {
@@ -220,7 +224,7 @@ fn largest(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
     }
     let mut results: Vec<_> = results.into_iter().collect();
     results.sort_by_key(|(call, (_, tokens))| (std::cmp::Reverse(*tokens), *call));
-    let part = |(call, (number, tokens)): (&str, (u64, u64))| Part {
+    let part = |(call, (number, tokens)): (&str, (u64, u64))| ContextPart {
         name: call.to_owned(),
         items: Some(count(number, "call")),
         tokens,
@@ -248,8 +252,8 @@ mod tests {
         }))
     }
 
-    fn part(name: &str, tokens: u64) -> Part {
-        Part { name: name.to_owned(), items: None, tokens }
+    fn part(name: &str, tokens: u64) -> ContextPart {
+        ContextPart { name: name.to_owned(), items: None, tokens }
     }
 
     #[test]

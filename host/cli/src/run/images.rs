@@ -58,7 +58,7 @@ pub(crate) fn with_images(base: &Base, model: &str, prompt: Prompt) -> (Message,
     let Prompt { text, images } = prompt;
     let mut problems = Vec::new();
     let is_blind =
-        |known: &pinion_providers::Model| format!("{}/{}", known.provider, known.id) == model && !known.images;
+        |known: &pinion_providers::ModelSpec| format!("{}/{}", known.provider, known.id) == model && !known.images;
     let is_blind = base.models().is_ok_and(|models| models.iter().any(|known| is_blind(known)));
     if is_blind && !images.is_empty() {
         problems.push(format!("{} not attached: {BLIND}", count(images.len() as u64, "picture")));
@@ -106,9 +106,10 @@ fn read(base: &Base, name: &str) -> Result<Image, String> {
     let exclusions = &base.config.exclusions;
     let path = path(&base.workspace, name);
     let file = open_file(&path).map_err(|error| error.to_string())?;
-    let by_name = exclusions.exclusions().of(&path.canonicalize().unwrap_or_else(|_| path.clone()), false).cloned();
-    let by_name = by_name.or_else(|| exclusions.exclusions().of(&path, false).cloned());
-    let is_same = || FileId::of(&file.metadata().ok()?).and_then(|id| exclusions.of_file(&id));
+    let by_name =
+        exclusions.exclusions().find_pattern(&path.canonicalize().unwrap_or_else(|_| path.clone()), false).cloned();
+    let by_name = by_name.or_else(|| exclusions.exclusions().find_pattern(&path, false).cloned());
+    let is_same = || FileId::from_metadata(&file.metadata().ok()?).and_then(|id| exclusions.of_file(&id));
     if let Some(pattern) = by_name.or_else(is_same) {
         return Err(format!("{pattern}; {}", pattern.remedy()));
     }

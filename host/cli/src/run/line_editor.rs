@@ -1,7 +1,7 @@
 //! The editor of lines in a conversation by lines.
 
 use crate::output::terminal::{Style, is_linear};
-use crate::output::{Text, print, say, text};
+use crate::output::{Text, print, print_line, text};
 use crate::run::line_reports::LineReports;
 use crate::run::own_commands::COMMANDS;
 use pinion_agent::secrets::Secrets;
@@ -9,7 +9,7 @@ use pinion_agent::text::{find_unsafe, one_line};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::create_directory;
-use pinion_app::run::notices::Notices;
+use pinion_app::run::notices::PluginNotices;
 use pinion_plugin_runtime::{HostCommand, Runtime};
 use pinion_tui::terminal::without_reports;
 use rustyline::completion::{Completer, Pair};
@@ -97,7 +97,7 @@ impl LineEditor {
     }
 
     /// Reads a line, and writes notices above it when they arrive.
-    pub(super) async fn read(&mut self, initial: String, notices: &Notices, style: Style) -> Result<Input> {
+    pub(super) async fn read(&mut self, initial: String, notices: &PluginNotices, style: Style) -> Result<Input> {
         if is_linear() {
             return plain(initial, notices).await;
         }
@@ -111,7 +111,7 @@ impl LineEditor {
         let read = loop {
             tokio::select! {
                 read = &mut reading => break read,
-                () = notices.arrived.notified(), if self.printer.is_some() => self.print(&notices.take(), style),
+                () = notices.arrived.notified(), if self.printer.is_some() => self.print(&notices.take_lines(), style),
             }
         };
         let (mut editor, line) = read.map_err(|error| Failure::failed("could not read a line").because(error))?;
@@ -137,9 +137,9 @@ impl LineEditor {
         match self.editor.as_mut().filter(|_| !is_linear()) {
             Some(editor) => {
                 let _ = editor.add_history_entry(&shown);
-                say(&style.dim("  ↑ brings the message back"));
+                print_line(&style.dim("  ↑ brings the message back"));
             }
-            None => say(&text!("suggested: {}", shown)),
+            None => print_line(&text!("suggested: {}", shown)),
         }
     }
 
@@ -163,10 +163,10 @@ impl LineEditor {
 }
 
 /// Reads a line that the terminal edits. Notices are written below it.
-async fn plain(initial: String, notices: &Notices) -> Result<Input> {
+async fn plain(initial: String, notices: &PluginNotices) -> Result<Input> {
     let failed = |error: io::Error| Failure::failed("could not read a line").because(error);
     if !initial.is_empty() {
-        say(&text!("suggested: {}", one_line(&initial, MAX_INSERT)));
+        print_line(&text!("suggested: {}", one_line(&initial, MAX_INSERT)));
     }
     print(&text!("{}", PROMPT))?;
     let mut reading = tokio::task::spawn_blocking(|| {
@@ -179,7 +179,7 @@ async fn plain(initial: String, notices: &Notices) -> Result<Input> {
         tokio::select! {
             read = &mut reading => break read,
             () = notices.arrived.notified() => {
-                notices.take().iter().for_each(say);
+                notices.take_lines().iter().for_each(print_line);
                 print(&text!("{}", PROMPT))?;
             }
         }

@@ -9,7 +9,7 @@ use pinion_app::base::Base;
 use pinion_app::mcp::files::file_with;
 use pinion_app::names::nearest;
 use pinion_app::run::setup::Ready;
-use pinion_mcp::config::Scope;
+use pinion_mcp::config::ConfigScope;
 use pinion_mcp::{CallContext, LoginMethod, McpError, ServerInfo, ServerState};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -34,22 +34,22 @@ pub(crate) async fn run(
         ("" | "list", _) => Ok(list(base, &ready.agent)),
         (verb, name) => with_server(base, &ready.agent, verb, name, token).await,
     };
-    done.unwrap_or_else(|Problem { text, hint }| format!("{text}\n\nhint: {hint}"))
+    done.unwrap_or_else(|CommandProblem { text, hint }| format!("{text}\n\nhint: {hint}"))
 }
 
 /// The reason why a command did nothing, and the user's remedy.
-struct Problem {
+struct CommandProblem {
     text: String,
     hint: String,
 }
 
-impl Problem {
+impl CommandProblem {
     fn new(text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { text: text.into(), hint: hint.into() }
     }
 
     /// The problem of a request to a server.
-    fn of(error: &McpError, base: &Base, name: &str) -> Self {
+    fn from_error(error: &McpError, base: &Base, name: &str) -> Self {
         let shown = line(name);
         let hint = match error {
             McpError::NotFound(_) => return unknown(base, name),
@@ -62,7 +62,7 @@ impl Problem {
 }
 
 /// The problem of a name that no server has.
-fn unknown(base: &Base, name: &str) -> Problem {
+fn unknown(base: &Base, name: &str) -> CommandProblem {
     let config = base.mcp_config();
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
     let hint = match nearest(name, names.iter().copied()) {
@@ -70,7 +70,7 @@ fn unknown(base: &Base, name: &str) -> Problem {
         None if names.is_empty() => "`pinion mcp add` adds one".to_owned(),
         None => "`/mcp` lists the servers".to_owned(),
     };
-    Problem::new(format!("no MCP server `{}`", line(name)), hint)
+    CommandProblem::new(format!("no MCP server `{}`", line(name)), hint)
 }
 
 /// Runs a command about one server.
@@ -80,11 +80,11 @@ async fn with_server(
     verb: &str,
     name: &str,
     token: CancellationToken,
-) -> Result<String, Problem> {
-    let failed = |name: &str, error: McpError| Problem::of(&error, base, name);
+) -> Result<String, CommandProblem> {
+    let failed = |name: &str, error: McpError| CommandProblem::from_error(&error, base, name);
     match verb {
         "tools" | "reconnect" | "enable" | "disable" | "login" | "logout" if name.is_empty() => {
-            Err(Problem::new(format!("`/mcp {verb}` needs the name of a server"), "`/mcp` lists the servers"))
+            Err(CommandProblem::new(format!("`/mcp {verb}` needs the name of a server"), "`/mcp` lists the servers"))
         }
         "tools" => tools(base, agent, name),
         "enable" | "disable" => switch(base, agent, name, verb == "enable"),
@@ -105,23 +105,23 @@ async fn with_server(
         }
         "logout" => match base.mcp_servers().logout(name).await {
             Ok(true) => Ok(format!("logged out of `{}`", line(name))),
-            Ok(false) => Err(Problem::new(
+            Ok(false) => Err(CommandProblem::new(
                 format!("MCP server `{}` has no login", line(name)),
                 format!("`/mcp login {}` logs in", line(name)),
             )),
             Err(error) => Err(failed(name, error)),
         },
-        other => Err(Problem::new(format!("`/mcp` knows no `{}`", line(other)), format!("`/mcp {HINT}`"))),
+        other => Err(CommandProblem::new(format!("`/mcp` knows no `{}`", line(other)), format!("`/mcp {HINT}`"))),
     }
 }
 
 /// Lists the tools of a server, with the tokens that each takes in the next request.
-fn tools(base: &Base, agent: &Agent, name: &str) -> Result<String, Problem> {
+fn tools(base: &Base, agent: &Agent, name: &str) -> Result<String, CommandProblem> {
     let info = base.mcp_servers().list().into_iter().find(|info| info.name == name);
     let info = info.ok_or_else(|| unknown(base, name))?;
     if !info.is_known {
         let text = format!("the tools of MCP server `{}` are not known yet", line(name));
-        return Err(Problem::new(text, format!("`/mcp reconnect {}` starts it", line(name))));
+        return Err(CommandProblem::new(text, format!("`/mcp reconnect {}` starts it", line(name))));
     }
     let mut servers = described_servers(agent);
     let part = part_of(name, &servers);
@@ -237,7 +237,7 @@ fn offers(info: &ServerInfo) -> String {
 }
 
 /// Switches a server or one of its tools for this session, and in the user's file for later ones.
-fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<String, Problem> {
+fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<String, CommandProblem> {
     let servers = base.mcp_servers();
     // Names of servers may have blanks, but names of tools do not.
     let (name, tool) = match base.mcp_config().find(arguments) {
@@ -255,7 +255,7 @@ fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<
             Some(meant) => format!("did you mean `{}`?", line(meant)),
             None => format!("`/mcp tools {}` lists its tools", line(name)),
         };
-        return Err(Problem::new(format!("MCP server `{}` has no tool `{}`", line(name), line(tool)), hint));
+        return Err(CommandProblem::new(format!("MCP server `{}` has no tool `{}`", line(name), line(tool)), hint));
     }
     let done = match tool {
         None => servers.set_enabled(name, enabled),
@@ -272,9 +272,9 @@ fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<
             servers.set_tools(name, filter)
         }
     };
-    done.map_err(|error| Problem::of(&error, base, name))?;
-    if config.source.scope == Scope::User
-        && let Err(failure) = switch_in(base, Scope::User, &file_with(base, &config.source), name, tool, enabled)
+    done.map_err(|error| CommandProblem::from_error(&error, base, name))?;
+    if config.source.scope == ConfigScope::User
+        && let Err(failure) = switch_in(base, ConfigScope::User, &file_with(base, &config.source), name, tool, enabled)
     {
         return Ok(format!("{}\n\n(only for this session: {})", list(base, agent), line(&failure.message())));
     }

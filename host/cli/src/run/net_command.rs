@@ -1,7 +1,7 @@
 //! `/net`: the network of programs, in a conversation.
 
 use pinion_app::base::Base;
-use pinion_app::process::network::Reach;
+use pinion_app::process::network::NetworkReach;
 use pinion_egress::HostRule;
 
 /// Shows the network, or changes it for the rest of the session. Returns the Markdown to print.
@@ -10,9 +10,9 @@ pub(super) fn run(arguments: &str, base: &Base) -> String {
     let (word, host) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     match (word, host.trim()) {
         ("", _) => {}
-        ("off", "") => network.set(Reach::Nothing),
-        ("on", "") => network.set(Reach::Everything),
-        ("allow", "") => network.set(Reach::AllowedHosts),
+        ("off", "") => network.set(NetworkReach::Nothing),
+        ("on", "") => network.set(NetworkReach::Everything),
+        ("allow", "") => network.set(NetworkReach::AllowedHosts),
         ("allow", host) => {
             let allowed = host.parse::<HostRule>().map_err(|error| error.to_string());
             if let Err(error) = allowed.and_then(|rule| network.allow(rule)) {
@@ -36,13 +36,13 @@ fn state(base: &Base) -> String {
     }
     let (reach, rules) = (base.network.reach(), base.network.rules());
     let rows: String = rules.iter().map(|rule| format!("  {rule}\n")).collect();
-    let missing = base.hosts_are_out_of_reach().filter(|_| reach == Reach::AllowedHosts);
+    let missing = base.hosts_are_out_of_reach().filter(|_| reach == NetworkReach::AllowedHosts);
     let text = match (reach, rules.is_empty()) {
-        (Reach::Everything, _) => "on: programs use the whole network\n".to_owned(),
-        (Reach::Nothing, true) => "off: programs have no network\n".to_owned(),
-        (Reach::Nothing, false) => format!("off; hosts that `/net allow` allows again:\n{rows}"),
-        (Reach::AllowedHosts, true) => "off: no hosts are allowed\n".to_owned(),
-        (Reach::AllowedHosts, false) => format!("programs reach these hosts:\n{rows}"),
+        (NetworkReach::Everything, _) => "on: programs use the whole network\n".to_owned(),
+        (NetworkReach::Nothing, true) => "off: programs have no network\n".to_owned(),
+        (NetworkReach::Nothing, false) => format!("off; hosts that `/net allow` allows again:\n{rows}"),
+        (NetworkReach::AllowedHosts, true) => "off: no hosts are allowed\n".to_owned(),
+        (NetworkReach::AllowedHosts, false) => format!("programs reach these hosts:\n{rows}"),
     };
     let missing = missing.map(|reason| format!("\n{reason}")).unwrap_or_default();
     format!("```\n{text}```{missing}")

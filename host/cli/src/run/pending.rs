@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Messages that wait for the next one of the user, whether it begins a run or steers one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pending(Arc<Mutex<Vec<Message>>>);
+pub(crate) struct PendingMessages(Arc<Mutex<Vec<Message>>>);
 
-impl Pending {
+impl PendingMessages {
     pub(crate) fn add(&self, messages: impl IntoIterator<Item = Message>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
     }
 
-    pub(crate) fn take(&self) -> Vec<Message> {
+    pub(crate) fn take_messages(&self) -> Vec<Message> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

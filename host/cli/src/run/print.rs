@@ -179,7 +179,7 @@ impl<'a> Headless<'a> {
     }
 
     /// Completes the output and the session. Called when the agent is done, with any outcome.
-    pub(crate) async fn end(self) -> Result<Finished> {
+    pub(crate) async fn end(self) -> Result<FinishedAgent> {
         self.ready.runtime.deliver_events().await;
         self.ready.keeper.end_turn().await;
         let saved = self.ready.session.sync().and(self.base.exchanges.finish());
@@ -190,12 +190,12 @@ impl<'a> Headless<'a> {
         let notices = self.ready.keeper.take_notices().into_iter().chain(self.base.exchanges.notice());
         notices.filter(|_| !self.global.quiet).for_each(|notice| note(&text!("! {}", Text::block(notice))));
         let (elapsed, remedy) = (self.started.elapsed(), remedy(self.base.config.approve));
-        Ok(Finished { format: self.format, ready: self.ready, elapsed, written, saved, remedy })
+        Ok(FinishedAgent { format: self.format, ready: self.ready, elapsed, written, saved, remedy })
     }
 }
 
 /// The remains of a finished agent, for its answer.
-pub(crate) struct Finished {
+pub(crate) struct FinishedAgent {
     format: OutputFormat,
     ready: Ready,
     elapsed: Duration,
@@ -207,7 +207,7 @@ pub(crate) struct Finished {
     remedy: &'static str,
 }
 
-impl Finished {
+impl FinishedAgent {
     pub(crate) fn format(&self) -> OutputFormat {
         self.format
     }
@@ -334,7 +334,7 @@ async fn write(
     global: GlobalArgs,
     is_over: CancellationToken,
 ) -> io::Result<bool> {
-    let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail(&global));
+    let mut stderr = Renderer::new(output::StandardError, Style::of_stderr(), detail(&global));
     let (mut runs, mut denials, mut waiting) = (Runs::default(), Denials::default(), WaitingForModel::default());
     loop {
         let event = tokio::select! {
@@ -346,7 +346,7 @@ async fn write(
                 continue;
             }
         };
-        waiting.take(event.as_ref().filter(|event| runs.is_main(event)));
+        waiting.observe_event(event.as_ref().filter(|event| runs.is_main(event)));
         let Some(event) = event else { return Ok(streamed.is_some_and(|streamed| streamed.has_last())) };
         if format == OutputFormat::StreamJson {
             output::json(&stream_event(&event)?)?;

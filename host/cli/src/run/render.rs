@@ -8,12 +8,12 @@ use crate::approve::notice;
 use crate::output::terminal::{Style, mark};
 use crate::output::{Flow, PartExt as _, Prose, Sink, Stdout, Text, count, fit, page, short, size, text};
 use crate::run::end::limit_text;
-use crate::run::rows::{account, call, call_label, excerpt, failed_line, failure, has_failed, part, room};
+use crate::run::rows::{account, call, call_label, describe_content, excerpt, failed_line, failure, has_failed, room};
 use crate::run::runs::Runs;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::ToolCall;
-use pinion_agent::drawing::Block;
-use pinion_agent::event::Delta;
+use pinion_agent::drawing::DrawingBlock;
+use pinion_agent::event::ContentDelta;
 use pinion_agent::message::StopReason;
 use pinion_agent::step::StepStatus;
 use pinion_agent::tool::{Display, Ledger};
@@ -266,7 +266,7 @@ impl<W: Sink> Renderer<W> {
             }
             EventKind::ToolExecutionStart { tool, arguments, .. } => call(tool, arguments, self.style, room(8)),
             EventKind::ToolExecutionEnd { is_error: true, content, .. } => {
-                let text: String = content.iter().map(part).collect();
+                let text: String = content.iter().map(describe_content).collect();
                 let line = fit(failed_line(&text), room(8));
                 text!("{} {}", self.style.red(mark("✗")), self.style.dim(line))
             }
@@ -354,11 +354,11 @@ impl<W: Sink> Renderer<W> {
     }
 
     /// Writes a piece of the model's text. Thinking has a heading, and the answer after it begins on a new row.
-    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
+    fn delta(&mut self, delta: &ContentDelta) -> io::Result<()> {
         let (is_thinking, delta) = match delta {
-            Delta::Text { delta } => (false, delta),
-            Delta::Thinking { delta } => (true, delta),
-            Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return Ok(()),
+            ContentDelta::Text { delta } => (false, delta),
+            ContentDelta::Thinking { delta } => (true, delta),
+            ContentDelta::ToolCallStart { .. } | ContentDelta::ToolCallArguments { .. } => return Ok(()),
         };
         if delta.is_empty() {
             return Ok(());
@@ -394,7 +394,7 @@ impl<W: Sink> Renderer<W> {
             return Ok(());
         }
         let mark = if is_error { self.style.red(mark("✗")) } else { self.style.green(mark("✓")) };
-        let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
+        let text: String = content.iter().map(describe_content).collect::<Vec<_>>().join("\n");
         let (rows, left) = match is_error {
             true if self.detail == Detail::Progress => (vec![self.style.dim(fit(failed_line(&text), room(6)))], 0),
             true => (failure(&text, self.style), 0),
@@ -414,9 +414,9 @@ impl<W: Sink> Renderer<W> {
     }
 
     /// Writes a drawing as plain text, behind a bar.
-    fn drawing(&mut self, plugin: &str, blocks: &[Block]) -> io::Result<()> {
+    fn drawing(&mut self, plugin: &str, blocks: &[DrawingBlock]) -> io::Result<()> {
         self.line(&self.style.dim(text!("    drawn by {}", fit(plugin, room(14)))))?;
-        for spans in blocks.iter().flat_map(Block::lines) {
+        for spans in blocks.iter().flat_map(DrawingBlock::lines) {
             let line: String = spans.iter().map(|span| span.text.as_str()).collect();
             let line = text!("    {} {}", self.style.dim(mark("│")), fit(&line, room(8)));
             self.line(&line)?;

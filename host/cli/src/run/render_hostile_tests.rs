@@ -3,8 +3,8 @@
 use crate::output::terminal::Style;
 use crate::run::render::{Detail, Renderer};
 use pinion_agent::dialog::Severity;
-use pinion_agent::drawing::{Block, DrawnPart, Span, SpanStyle};
-use pinion_agent::event::{CompactionReason, Delta, Role};
+use pinion_agent::drawing::{DrawingBlock, DrawnPart, Span, SpanStyle};
+use pinion_agent::event::{CompactionReason, ContentDelta, Role};
 use pinion_agent::hook::{HookAnswer, HookCall, HookPoint};
 use pinion_agent::identity::TurnTrigger;
 use pinion_agent::message::StopReason;
@@ -41,11 +41,11 @@ fn events(text: &str) -> Vec<EventKind> {
         EventKind::Hook { call_id: Some(id.clone()), hook }
     };
     let blocks = vec![
-        Block::Lines { lines: vec![vec![Span::new(own(), SpanStyle::Plain)]] },
-        Block::Table { header: vec![own()], rows: vec![vec![own(); 2]] },
-        Block::Diff { text: own() },
-        Block::Markdown { text: own() },
-        Block::Bar { label: own(), done: 1, total: None },
+        DrawingBlock::Lines { lines: vec![vec![Span::new(own(), SpanStyle::Plain)]] },
+        DrawingBlock::Table { header: vec![own()], rows: vec![vec![own(); 2]] },
+        DrawingBlock::Diff { text: own() },
+        DrawingBlock::Markdown { text: own() },
+        DrawingBlock::Bar { label: own(), done: 1, total: None },
     ];
     let mut events = vec![
         EventKind::PlanMade { title: own(), steps: 2 },
@@ -69,10 +69,10 @@ fn events(text: &str) -> Vec<EventKind> {
             cost: None,
         },
         EventKind::MessageStart { role: Role::Assistant },
-        delta(Delta::Text { delta: own() }),
-        delta(Delta::Thinking { delta: own() }),
-        delta(Delta::ToolCallStart { call_id: id.clone(), tool: own() }),
-        delta(Delta::ToolCallArguments { delta: own() }),
+        delta(ContentDelta::Text { delta: own() }),
+        delta(ContentDelta::Thinking { delta: own() }),
+        delta(ContentDelta::ToolCallStart { call_id: id.clone(), tool: own() }),
+        delta(ContentDelta::ToolCallArguments { delta: own() }),
         message(json!({
             "role": "assistant", "stop_reason": "stop", "provider": text, "model": text, "timestamp": timestamp,
             "usage": { "input": 0, "output": 0 },

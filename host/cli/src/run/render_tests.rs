@@ -2,7 +2,7 @@
 
 use crate::output::terminal::Style;
 use crate::run::render::{Detail, Renderer};
-use pinion_agent::event::Delta;
+use pinion_agent::event::ContentDelta;
 use pinion_agent::step::StepStatus;
 use pinion_agent::{Content, Event, EventKind, RunEnd, RunErrorKind, Usage};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn rendered(detail: Detail, events: Vec<EventKind>) -> String {
 }
 
 fn said_now(delta: &str) -> EventKind {
-    EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: delta.into() } }
+    EventKind::MessageUpdate { index: 0, delta: ContentDelta::Text { delta: delta.into() } }
 }
 
 fn message_end() -> EventKind {
@@ -173,7 +173,8 @@ fn progress_shows_calls_and_failures_only() {
 
 #[test]
 fn thinking_is_separated_from_the_answer() {
-    let thought = |delta: &str| EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: delta.into() } };
+    let thought =
+        |delta: &str| EventKind::MessageUpdate { index: 0, delta: ContentDelta::Thinking { delta: delta.into() } };
     let shown = rendered(Detail::Conversation, vec![thought("Hm"), thought("m."), said_now("42\n"), message_end()]);
     assert_eq!(shown, "thinking:\n  Hmm.\n\n  42\n");
 }

@@ -62,7 +62,7 @@ pub(super) fn excerpt(text: &str, style: Style) -> (Vec<Text>, usize) {
     (rows, text.lines().count().saturating_sub(RESULT_LINES))
 }
 
-pub(super) fn part(content: &Content) -> String {
+pub(super) fn describe_content(content: &Content) -> String {
     match content {
         Content::Text { text } => without_colours(text).into_owned(),
         Content::Image(image) => format!("[{}, {} bytes]", image.media_type, image.data.len()),

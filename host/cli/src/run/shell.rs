@@ -3,7 +3,7 @@
 //! A command runs like a call of the tool `bash`, with its grants, limits and deny patterns, but without a question,
 //! because the user has typed it. The model learns of `!COMMAND` with the next message, and never of `!!COMMAND`.
 
-use crate::output::{indented, say};
+use crate::output::{indented, print_line};
 use crate::process::signals::interruptible_by;
 use crate::run::voice::Voice;
 use pinion_agent::content::ToolCall;
@@ -119,18 +119,18 @@ impl Watched {
     fn begin(&self, command: &str) {
         let Voice::Screen(said) = &self.voice else { return };
         let arguments = json!({ "command": command });
-        said.put(Input::OwnCall(ToolCall::new(self.call_id.clone(), "!", arguments.clone())));
+        said.push_input(Input::OwnCall(ToolCall::new(self.call_id.clone(), "!", arguments.clone())));
         let (call_id, tool) = (self.call_id.clone(), TOOL.to_owned());
-        said.put(Input::OwnEvent(EventKind::ToolExecutionStart { call_id, tool, arguments }));
+        said.push_input(Input::OwnEvent(EventKind::ToolExecutionStart { call_id, tool, arguments }));
     }
 
     fn end(&self, content: Vec<Content>, is_error: bool, ledger: Option<Ledger>) {
         match &self.voice {
             Voice::Lines { .. } => {
                 let output = content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n");
-                say(&indented(&without_colours(&output)));
+                print_line(&indented(&without_colours(&output)));
             }
-            Voice::Screen(said) => said.put(Input::OwnEvent(EventKind::ToolExecutionEnd {
+            Voice::Screen(said) => said.push_input(Input::OwnEvent(EventKind::ToolExecutionEnd {
                 call_id: self.call_id.clone(),
                 tool: TOOL.to_owned(),
                 is_error,
@@ -145,7 +145,7 @@ impl Watched {
 
     fn event(&self, kind: EventKind) {
         if let Voice::Screen(said) = &self.voice {
-            said.put(Input::OwnEvent(kind));
+            said.push_input(Input::OwnEvent(kind));
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::output::terminal::Style;
 use crate::output::{self, Prose, Sink as _, Stdout};
-use pinion_agent::event::{Delta, Role};
+use pinion_agent::event::{ContentDelta, Role};
 use pinion_agent::{EventKind, Message};
 use std::io::{self, IsTerminal as _};
 
@@ -42,13 +42,13 @@ impl Streamed {
                 self.has_last = false;
                 self.end()
             }
-            EventKind::MessageUpdate { delta: Delta::Text { delta }, .. } => self.piece(delta),
+            EventKind::MessageUpdate { delta: ContentDelta::Text { delta }, .. } => self.write_piece(delta),
             EventKind::MessageEnd { message } => match &**message {
                 Message::Assistant(reply) => {
                     // A reply that did not stream, or whose last pieces were dropped, is written now.
                     let text = reply.text();
                     if let Some(rest) = text.strip_prefix(self.text.as_str()) {
-                        self.piece(rest)?;
+                        self.write_piece(rest)?;
                     }
                     self.has_last = !self.text.is_empty();
                     self.end()
@@ -64,11 +64,11 @@ impl Streamed {
         }
     }
 
-    fn piece(&mut self, piece: &str) -> io::Result<()> {
+    fn write_piece(&mut self, piece: &str) -> io::Result<()> {
         self.text.push_str(piece);
         match &mut self.prose {
             Some(prose) => Stdout.text(&prose.push(piece)),
-            None => output::piece(piece),
+            None => output::write_piece(piece),
         }
     }
 
@@ -78,7 +78,7 @@ impl Streamed {
         match &mut self.prose {
             Some(prose) => Stdout.text(&prose.end()),
             None if text.is_empty() || text.ends_with('\n') => Ok(()),
-            None => output::piece("\n"),
+            None => output::write_piece("\n"),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::output::{Sink as _, Stdout, rows};
 use crate::run::full::themes::configured;
 use pinion_app::base::Base;
 use pinion_app::failure::Result;
-use pinion_tui::{App, Highlighter, Input, Settings};
+use pinion_tui::{App, Highlighter, Input, UiSettings};
 use std::io;
 use std::time::Instant;
 
@@ -25,13 +25,13 @@ impl WrittenTranscript {
     /// The config names a theme that cannot be used.
     pub(crate) fn new(base: &Base, style: Style) -> Result<Self> {
         let theme = configured(base)?;
-        let settings = Settings {
+        let settings = UiSettings {
             theme,
             has_ledgers: true,
             has_grants: false,
             is_unfolded: true,
             is_inline: true,
-            ..Settings::default()
+            ..UiSettings::default()
         };
         Ok(Self { app: App::new(settings), highlighter: Highlighter::default(), style, started: Instant::now() })
     }

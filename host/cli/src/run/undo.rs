@@ -1,11 +1,11 @@
 //! `/undo`, `/redo`, `/rewind` and `/diff`.
 
 use crate::output::{Text, text};
-use crate::run::actions::Next;
+use crate::run::actions::NextPrompt;
 use crate::run::chat::Chat;
 use crate::run::voice::Voice;
 use pinion_app::failure::{Failure, Result};
-use pinion_app::undo::rewind::{Conversation, Target, Wish, read, rewind};
+use pinion_app::undo::rewind::{Conversation, RewindTarget, Wish, read, rewind};
 use pinion_app::undo::show;
 use pinion_session_store::{History, Session};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ const MAX_TURNS: usize = 1_000_000;
 
 impl Chat<'_> {
     /// Runs a command that undoes or shows changes; `None` if this is another command.
-    pub(crate) async fn undo_command(&mut self, name: &str, arguments: &str) -> Option<Next> {
+    pub(crate) async fn undo_command(&mut self, name: &str, arguments: &str) -> Option<NextPrompt> {
         let done = match name {
-            "undo" => self.rewind(arguments, Target::Back(1)).await,
-            "redo" => self.rewind(arguments, Target::Redo).await,
+            "undo" => self.rewind(arguments, RewindTarget::Back(1)).await,
+            "redo" => self.rewind(arguments, RewindTarget::Redo).await,
             "rewind" if arguments.is_empty() => self.list_turns().await,
-            "rewind" => self.rewind(arguments, Target::Back(1)).await,
+            "rewind" => self.rewind(arguments, RewindTarget::Back(1)).await,
             "diff" => self.diff(arguments).await,
             _ => return None,
         };
         Some(done.unwrap_or_else(|failure| {
-            self.say(&text!("! {}", failure));
-            Next::default()
+            self.write_line(&text!("! {}", failure));
+            NextPrompt::default()
         }))
     }
 
     /// Shows the notices about checkpoints.
     pub(crate) fn say_gaps(&self) {
         let notices = self.ready.keeper.take_notices();
-        notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+        notices.iter().for_each(|notice| self.write_line(&text!("! {}", Text::block(notice))));
     }
 
     fn saved(&self) -> Result<Arc<Session>> {
@@ -41,7 +41,7 @@ impl Chat<'_> {
         session.ok_or_else(|| Failure::failed("this session is not saved, so it has no checkpoints"))
     }
 
-    async fn rewind(&mut self, arguments: &str, target: Target) -> Result<Next> {
+    async fn rewind(&mut self, arguments: &str, target: RewindTarget) -> Result<NextPrompt> {
         let wish = wish(arguments, target)?;
         let (session, store) = (self.saved()?, self.ready.keeper.store());
         let done = blocking(move || rewind(store.as_ref(), &session, wish)).await?;
@@ -51,10 +51,10 @@ impl Chat<'_> {
             Some(conversation) => self.move_to(conversation).await,
             None => Ok(()),
         };
-        lines.iter().for_each(|line| self.say(line));
+        lines.iter().for_each(|line| self.write_line(line));
         moved?;
         let prompt = done.prompt.filter(|_| has_moved).map(|prompt| self.base.secrets.clean(&prompt).into_owned());
-        Ok(Next { offer: prompt, ..Next::default() })
+        Ok(NextPrompt { offer: prompt, ..NextPrompt::default() })
     }
 
     /// Continues the conversation at another entry of the session.
@@ -75,14 +75,14 @@ impl Chat<'_> {
         Ok(())
     }
 
-    async fn list_turns(&mut self) -> Result<Next> {
+    async fn list_turns(&mut self) -> Result<NextPrompt> {
         let (session, store) = (self.saved()?, self.ready.keeper.store());
         let lines = blocking(move || Ok(show::list(&read(&session)?, store.as_ref()))).await?;
-        lines.iter().for_each(|line| self.say(line));
-        Ok(Next::default())
+        lines.iter().for_each(|line| self.write_line(line));
+        Ok(NextPrompt::default())
     }
 
-    async fn diff(&mut self, arguments: &str) -> Result<Next> {
+    async fn diff(&mut self, arguments: &str) -> Result<NextPrompt> {
         let whole_session = match arguments {
             "" | "turn" => false,
             "session" => true,
@@ -94,9 +94,9 @@ impl Chat<'_> {
         let diff = blocking(move || show::diff(&read(&session)?, &store, whole_session).map_err(failed)).await?;
         match diff {
             Some(diff) => self.page(&self.base.secrets.clean(&diff)),
-            None => self.say(&text!("no files were changed")),
+            None => self.write_line(&text!("no files were changed")),
         }
-        Ok(Next::default())
+        Ok(NextPrompt::default())
     }
 }
 
@@ -107,7 +107,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 }
 
 /// Parses the arguments of a command.
-fn wish(arguments: &str, target: Target) -> Result<Wish> {
+fn wish(arguments: &str, target: RewindTarget) -> Result<Wish> {
     let mut wish = Wish { target, files: true, conversation: true, force: false, dry_run: false };
     for word in arguments.split_whitespace() {
         match (word, word.parse::<usize>()) {
@@ -115,7 +115,7 @@ fn wish(arguments: &str, target: Target) -> Result<Wish> {
             ("--dry-run", _) => wish.dry_run = true,
             ("--files-only", _) => wish.conversation = false,
             ("--conversation-only", _) => wish.files = false,
-            (_, Ok(number @ 1..=MAX_TURNS)) if target != Target::Redo => wish.target = Target::Back(number),
+            (_, Ok(number @ 1..=MAX_TURNS)) if target != RewindTarget::Redo => wish.target = RewindTarget::Back(number),
             _ => {
                 let known = "a number of turns, --files-only, --conversation-only, --dry-run and --force";
                 return Err(
@@ -136,14 +136,14 @@ mod tests {
 
     #[test]
     fn arguments_select_what_is_undone() {
-        let parsed = wish("3 --force --files-only", Target::Back(1)).unwrap();
+        let parsed = wish("3 --force --files-only", RewindTarget::Back(1)).unwrap();
         assert_eq!(
             (parsed.target, parsed.force, parsed.files, parsed.conversation),
-            (Target::Back(3), true, true, false)
+            (RewindTarget::Back(3), true, true, false)
         );
         for wrong in ["0", "-1", "x", "--files-only --conversation-only"] {
-            assert!(wish(wrong, Target::Back(1)).is_err(), "{wrong}");
+            assert!(wish(wrong, RewindTarget::Back(1)).is_err(), "{wrong}");
         }
-        assert!(wish("2", Target::Redo).is_err());
+        assert!(wish("2", RewindTarget::Redo).is_err());
     }
 }

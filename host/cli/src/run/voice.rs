@@ -1,7 +1,7 @@
 //! The place where a conversation speaks, in lines or on the full screen.
 
 use crate::output::terminal::Style;
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use crate::run::render::Detail;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) enum Voice {
     /// Rows on stdout.
     Lines { style: Style, detail: Detail },
     /// Items of the full-screen UI.
-    Screen(Arc<Said>),
+    Screen(Arc<UiInbox>),
 }
 
 impl Voice {

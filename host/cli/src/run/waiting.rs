@@ -17,7 +17,7 @@ pub(super) struct WaitingForModel {
 
 impl WaitingForModel {
     /// Takes an event of the main run. Each one but the start of a reply is a sign of life.
-    pub(super) fn take(&mut self, event: Option<&Event>) {
+    pub(super) fn observe_event(&mut self, event: Option<&Event>) {
         let Some(event) = event else { return };
         let begins = matches!(event.kind, EventKind::MessageStart { role: Role::Assistant });
         *self = Self { since: begins.then(tokio::time::Instant::now), reports: 0 };
@@ -52,16 +52,16 @@ mod tests {
         let begins = event(EventKind::MessageStart { role: Role::Assistant });
         let mut waiting = WaitingForModel::default();
         assert!(waiting.since.is_none());
-        waiting.take(Some(&begins));
-        waiting.take(None);
+        waiting.observe_event(Some(&begins));
+        waiting.observe_event(None);
         assert!(waiting.since.is_some());
         let reports: Vec<String> = (0..3).map(|_| waiting.report()).collect();
         for (report, seconds) in reports.iter().zip([15, 30, 60]) {
             assert!(report.ends_with(&format!("({seconds} s)")), "{report}");
         }
-        waiting.take(Some(&event(EventKind::InputRejected { reason: String::new() })));
+        waiting.observe_event(Some(&event(EventKind::InputRejected { reason: String::new() })));
         assert!(waiting.since.is_none() && waiting.reports == 0);
-        waiting.take(Some(&event(EventKind::MessageStart { role: Role::User })));
+        waiting.observe_event(Some(&event(EventKind::MessageStart { role: Role::User })));
         assert!(waiting.since.is_none());
     }
 }

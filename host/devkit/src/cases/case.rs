@@ -1,7 +1,7 @@
 //! The cases in the `tests` directory of a project.
 
-use super::script::{Answer, ModelAnswer, OneOrMore, Said, Secret, ServerAnswer, ToolAnswer};
-use super::verdict::Verdict;
+use super::script::{ModelAnswer, OneOrMore, ScriptAnswer, ScriptedMessage, Secret, ServerAnswer, ToolAnswer};
+use super::verdict::ExpectedVerdict;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::open_file;
 use pinion_app::names::nearest;
@@ -59,13 +59,13 @@ pub struct Case {
     /// The results of other plugins' tools, by name.
     pub(super) tools: BTreeMap<String, OneOrMore<ToolAnswer>>,
     /// The messages of the conversation.
-    pub(super) session: Vec<Said>,
-    pub(super) steps: Vec<Step>,
+    pub(super) session: Vec<ScriptedMessage>,
+    pub(super) steps: Vec<TestStep>,
 }
 
 /// The code that a step runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum StepAction {
     Tool(String),
     Command(String),
     /// Completes the argument of a command.
@@ -77,8 +77,8 @@ pub(super) enum Action {
 
 /// One call, with the expected outcome.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) action: Action,
+pub(super) struct TestStep {
+    pub(super) action: StepAction,
     /// The arguments of a tool, the text after a command's name, or the input of a hook.
     pub(super) input: Value,
     /// Files to write before the call, by path.
@@ -87,14 +87,14 @@ pub(super) struct Step {
     pub(super) settings: Option<Value>,
     /// Reloads the plugin before the call.
     pub(super) reload: bool,
-    pub(super) answer: Vec<Answer>,
+    pub(super) answer: Vec<ScriptAnswer>,
     pub(super) completion: Vec<ModelAnswer>,
-    pub(super) expected: Expected,
+    pub(super) expected: StepExpectations,
 }
 
 /// Expectations of a step. Absent keys are not compared.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
+pub(super) struct StepExpectations {
     /// The whole text of the result, without line breaks at its end.
     pub(super) output: Option<String>,
     /// Parts of the text of the result.
@@ -112,7 +112,7 @@ pub(super) struct Expected {
     pub(super) insert: Option<String>,
     /// The values of a completed argument.
     pub(super) completes: Option<Vec<String>>,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<ExpectedVerdict>,
     /// All tools that the plugin offers.
     pub(super) offers: Option<Vec<String>>,
     /// The content of files, by path.
@@ -201,7 +201,7 @@ fn refuse_unknown(members: &Map<String, Value>, known: &[&[&str]]) -> Result<(),
 }
 
 /// Takes the value of a key; the default if it is absent.
-fn take<T: DeserializeOwned + Default>(members: &mut Map<String, Value>, key: &str) -> Result<T, Mistake> {
+fn take_member<T: DeserializeOwned + Default>(members: &mut Map<String, Value>, key: &str) -> Result<T, Mistake> {
     match members.remove(key) {
         None => Ok(T::default()),
         Some(value) => serde_json::from_value(value).map_err(|error| Mistake::new(format!("`{key}`: {error}"))),
@@ -220,16 +220,16 @@ impl Case {
     fn members(name: String, mut members: Map<String, Value>) -> Result<Self, Mistake> {
         refuse_unknown(&members, &[CASE_KEYS, STEP_KEYS])?;
         members.remove("name");
-        let then: Vec<Map<String, Value>> = take(&mut members, "then")?;
+        let then: Vec<Map<String, Value>> = take_member(&mut members, "then")?;
         let mut case = Self {
             name,
-            grant: take::<OneOrMore<String>>(&mut members, "grant")?.0,
-            limits: take(&mut members, "limits")?,
-            secret: take(&mut members, "secret")?,
-            server: take(&mut members, "server")?,
-            tools: take(&mut members, "tools")?,
-            session: take::<OneOrMore<Said>>(&mut members, "session")?.0,
-            steps: vec![Step::parse(members)?],
+            grant: take_member::<OneOrMore<String>>(&mut members, "grant")?.0,
+            limits: take_member(&mut members, "limits")?,
+            secret: take_member(&mut members, "secret")?,
+            server: take_member(&mut members, "server")?,
+            tools: take_member(&mut members, "tools")?,
+            session: take_member::<OneOrMore<ScriptedMessage>>(&mut members, "session")?.0,
+            steps: vec![TestStep::parse(members)?],
         };
         for (at, step) in then.into_iter().enumerate() {
             let within = |mistake: Mistake| mistake.within(&format!("step {} of `then`", at + 1));
@@ -237,66 +237,66 @@ impl Case {
                 return Err(within(Mistake::new(format!("`{key}` belongs to the case, not to a step"))));
             }
             refuse_unknown(&step, &[STEP_KEYS]).map_err(within)?;
-            case.steps.push(Step::parse(step).map_err(within)?);
+            case.steps.push(TestStep::parse(step).map_err(within)?);
         }
         Ok(case)
     }
 }
 
-impl Step {
+impl TestStep {
     fn parse(mut members: Map<String, Value>) -> Result<Self, Mistake> {
-        type Make = fn(String) -> Action;
+        type Make = fn(String) -> StepAction;
         let mut actions = Vec::new();
         let make: [(&str, Make); 4] = [
-            ("tool", Action::Tool),
-            ("command", Action::Command),
-            ("complete", Action::Complete),
-            ("hook", Action::Hook),
+            ("tool", StepAction::Tool),
+            ("command", StepAction::Command),
+            ("complete", StepAction::Complete),
+            ("hook", StepAction::Hook),
         ];
         for (key, make) in make {
-            actions.extend(take::<Option<String>>(&mut members, key)?.map(make));
+            actions.extend(take_member::<Option<String>>(&mut members, key)?.map(make));
         }
         let needs = ["offers", "written", "reload", "settings"];
-        let action = match <[Action; 1]>::try_from(actions) {
+        let action = match <[StepAction; 1]>::try_from(actions) {
             Ok([action]) => action,
-            Err(none) if none.is_empty() && needs.iter().any(|key| members.contains_key(*key)) => Action::Nothing,
+            Err(none) if none.is_empty() && needs.iter().any(|key| members.contains_key(*key)) => StepAction::Nothing,
             Err(_) => return Err(Mistake::new("it needs one of `tool`, `command`, `complete` and `hook`")),
         };
         Ok(Self {
             action,
-            input: take(&mut members, "input")?,
-            files: take(&mut members, "files")?,
-            settings: take(&mut members, "settings")?,
-            reload: take(&mut members, "reload")?,
-            answer: take::<OneOrMore<Answer>>(&mut members, "answer")?.0,
-            completion: take::<OneOrMore<ModelAnswer>>(&mut members, "completion")?.0,
-            expected: Expected::parse(&mut members)?,
+            input: take_member(&mut members, "input")?,
+            files: take_member(&mut members, "files")?,
+            settings: take_member(&mut members, "settings")?,
+            reload: take_member(&mut members, "reload")?,
+            answer: take_member::<OneOrMore<ScriptAnswer>>(&mut members, "answer")?.0,
+            completion: take_member::<OneOrMore<ModelAnswer>>(&mut members, "completion")?.0,
+            expected: StepExpectations::parse(&mut members)?,
         })
     }
 }
 
-impl Expected {
+impl StepExpectations {
     fn parse(members: &mut Map<String, Value>) -> Result<Self, Mistake> {
         let mut list = |key: &str| -> Result<Option<Vec<String>>, Mistake> {
-            Ok(take::<Option<OneOrMore<String>>>(members, key)?.map(|texts| texts.0))
+            Ok(take_member::<Option<OneOrMore<String>>>(members, key)?.map(|texts| texts.0))
         };
         let contains = list("contains")?.unwrap_or_default();
         let (completes, offers, asked) = (list("completes")?, list("offers")?, list("asked")?);
         let (requests, called) = (list("requests")?, list("called")?);
         let (prompts, notices) = (list("prompts")?, list("notices")?);
         Ok(Self {
-            output: take(members, "output")?,
+            output: take_member(members, "output")?,
             contains,
-            error: take(members, "error")?,
-            fails: take(members, "fails")?,
-            details: take(members, "details")?,
-            submit: take(members, "submit")?,
-            print: take(members, "print")?,
-            insert: take(members, "insert")?,
+            error: take_member(members, "error")?,
+            fails: take_member(members, "fails")?,
+            details: take_member(members, "details")?,
+            submit: take_member(members, "submit")?,
+            print: take_member(members, "print")?,
+            insert: take_member(members, "insert")?,
             completes,
-            verdict: take(members, "verdict")?,
+            verdict: take_member(members, "verdict")?,
             offers,
-            written: take(members, "written")?,
+            written: take_member(members, "written")?,
             asked,
             requests,
             called,
@@ -307,9 +307,9 @@ impl Expected {
 }
 
 #[cfg(test)]
-impl Expected {
+impl StepExpectations {
     /// Reads expectations from TOML.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_toml(text: &str) -> Self {
         Self::parse(&mut toml::from_str(text).unwrap()).unwrap()
     }
 }

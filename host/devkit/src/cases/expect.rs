@@ -1,13 +1,17 @@
 //! Compares the outcome of a step with the expected one.
 
-use super::case::Expected;
-use super::step::Outcome;
+use super::case::StepExpectations;
+use super::step::StepOutcome;
 
 /// Reads a file of the workspace of a case.
-pub(super) type Workspace<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+pub(super) type WorkspaceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
 /// Describes the first difference between an outcome and a step's expectations.
-pub(super) fn difference(expected: &Expected, outcome: &Outcome, workspace: &Workspace<'_>) -> Option<String> {
+pub(super) fn difference(
+    expected: &StepExpectations,
+    outcome: &StepOutcome,
+    workspace: &WorkspaceReader<'_>,
+) -> Option<String> {
     if let Some(failure) = of_error(expected, outcome) {
         return Some(failure);
     }
@@ -21,7 +25,7 @@ pub(super) fn difference(expected: &Expected, outcome: &Outcome, workspace: &Wor
         .or_else(|| of_files(expected, workspace))
 }
 
-fn of_error(expected: &Expected, outcome: &Outcome) -> Option<String> {
+fn of_error(expected: &StepExpectations, outcome: &StepOutcome) -> Option<String> {
     let fails = expected.fails || expected.verdict.as_ref().is_some_and(|verdict| verdict.is_failure());
     match (&expected.error, &outcome.error) {
         (Some(part), Some(error)) if error.contains(part.as_str()) => None,
@@ -37,7 +41,7 @@ fn of_error(expected: &Expected, outcome: &Outcome) -> Option<String> {
     }
 }
 
-fn of_text(expected: &Expected, outcome: &Outcome) -> Option<String> {
+fn of_text(expected: &StepExpectations, outcome: &StepOutcome) -> Option<String> {
     let text = outcome.text.trim_end_matches('\n');
     if let Some(expected) = expected.output.as_deref().map(|text| text.trim_end_matches('\n'))
         && expected != text
@@ -54,7 +58,7 @@ fn of_text(expected: &Expected, outcome: &Outcome) -> Option<String> {
     })
 }
 
-fn of_actions(expected: &Expected, outcome: &Outcome) -> Option<String> {
+fn of_actions(expected: &StepExpectations, outcome: &StepOutcome) -> Option<String> {
     let pairs = [
         ("submit", &expected.submit, &outcome.submit),
         ("print", &expected.print, &outcome.print),
@@ -66,7 +70,7 @@ fn of_actions(expected: &Expected, outcome: &Outcome) -> Option<String> {
     })
 }
 
-fn of_conversation(expected: &Expected, outcome: &Outcome) -> Option<String> {
+fn of_conversation(expected: &StepExpectations, outcome: &StepOutcome) -> Option<String> {
     let mut offers = expected.offers.clone();
     if let Some(offers) = &mut offers {
         offers.sort();
@@ -97,7 +101,7 @@ fn of_conversation(expected: &Expected, outcome: &Outcome) -> Option<String> {
     })
 }
 
-fn of_files(expected: &Expected, read: &Workspace<'_>) -> Option<String> {
+fn of_files(expected: &StepExpectations, read: &WorkspaceReader<'_>) -> Option<String> {
     expected.written.iter().find_map(|(name, expected)| {
         let found = read(name);
         (found.as_ref() != Ok(expected)).then(|| match found {
@@ -113,17 +117,18 @@ mod tests {
 
     #[test]
     fn difference_names_what_was_expected() {
-        let result = |text: &str| Outcome { text: text.to_owned(), ..Outcome::default() };
+        let result = |text: &str| StepOutcome { text: text.to_owned(), ..StepOutcome::default() };
         let none = |_: &str| Err("no file".to_owned());
-        let differs = |text: &str, outcome: &Outcome| difference(&Expected::of(text), outcome, &none);
+        let differs =
+            |text: &str, outcome: &StepOutcome| difference(&StepExpectations::from_toml(text), outcome, &none);
         assert_eq!(differs("output = \"3 words\"", &result("3 words\n")), None);
         assert!(differs("output = \"3 words\"", &result("2 words")).unwrap().contains("2 words"));
         assert!(differs("contains = [\"4\"]", &result("3")).is_some());
         assert!(differs("error = \"denied\"", &result("3")).unwrap().contains("got a result"));
-        let denied = Outcome {
+        let denied = StepOutcome {
             error: Some("`t`: denied: no".to_owned()),
             hint: Some("grant it".to_owned()),
-            ..Outcome::default()
+            ..StepOutcome::default()
         };
         assert_eq!(differs("error = \"denied\"", &denied), None);
         let unexpected = differs("output = \"3\"", &denied).unwrap();
@@ -133,14 +138,14 @@ mod tests {
 
     #[test]
     fn lists_are_compared_in_order() {
-        let outcome = Outcome {
+        let outcome = StepOutcome {
             requests: vec!["GET https://a.example/".to_owned()],
             asked: vec!["Delete it?".to_owned()],
             offers: vec!["a".to_owned(), "b".to_owned()],
-            ..Outcome::default()
+            ..StepOutcome::default()
         };
         let read = |name: &str| Ok(format!("text of {name}"));
-        let differs = |text: &str| difference(&Expected::of(text), &outcome, &read);
+        let differs = |text: &str| difference(&StepExpectations::from_toml(text), &outcome, &read);
         assert_eq!(
             differs("requests = [\"GET https://a.example/\"]\nasked = [\"Delete\"]\noffers = [\"b\", \"a\"]"),
             None

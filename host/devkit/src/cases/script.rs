@@ -139,11 +139,11 @@ impl ServerAnswer {
 }
 
 /// The answers of one server. Each is given once, in order; the last one that answers a request stays.
-pub(super) struct Server {
+pub(super) struct ScriptedServer {
     answers: Mutex<Vec<ServerAnswer>>,
 }
 
-impl Server {
+impl ScriptedServer {
     pub(super) fn new(answers: Vec<ServerAnswer>) -> Self {
         Self { answers: Mutex::new(answers) }
     }
@@ -163,9 +163,9 @@ impl Server {
 /// An answer to a dialog: `true` or `false`, an option or its index, a line of text, or `{ dismiss = true }`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
-pub(super) struct Answer(pub(super) ScriptedAnswer);
+pub(super) struct ScriptAnswer(pub(super) ScriptedAnswer);
 
-impl TryFrom<Value> for Answer {
+impl TryFrom<Value> for ScriptAnswer {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
@@ -281,12 +281,12 @@ pub(super) fn authority(effects: &[Effect]) -> Authority {
 /// A message of the conversation: a text of the user, `{ user = "…" }` or `{ assistant = "…" }`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
-pub(super) enum Said {
+pub(super) enum ScriptedMessage {
     User(String),
     Assistant(String),
 }
 
-impl TryFrom<Value> for Said {
+impl TryFrom<Value> for ScriptedMessage {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
@@ -316,14 +316,19 @@ mod tests {
         assert_eq!((secret.header.as_str(), secret.scheme.as_deref()), ("authorization", Some("Bearer")));
         let secret: Secret = read(json!({ "value": "tok", "header": "x-key", "hosts": [] }));
         assert_eq!((secret.scheme, secret.hosts), (None, Some(Vec::new())));
-        assert_eq!(read::<OneOrMore<Said>>(json!("hi")).0, [Said::User("hi".to_owned())]);
-        assert_eq!(read::<Said>(json!({ "assistant": "yes" })), Said::Assistant("yes".to_owned()));
+        assert_eq!(read::<OneOrMore<ScriptedMessage>>(json!("hi")).0, [ScriptedMessage::User("hi".to_owned())]);
+        assert_eq!(
+            read::<ScriptedMessage>(json!({ "assistant": "yes" })),
+            ScriptedMessage::Assistant("yes".to_owned())
+        );
         assert_eq!(read::<ModelAnswer>(json!({ "error": "busy" })).0, Err("busy".to_owned()));
         assert_eq!(read::<ModelAnswer>(json!({ "a": 1 })).0, Ok("{\"a\":1}".to_owned()));
-        assert_eq!(read::<Answer>(json!(2)).0, 2_usize.into());
-        assert_eq!(read::<Answer>(json!({ "dismiss": true })).0, ScriptedAnswer::Dismissed);
+        assert_eq!(read::<ScriptAnswer>(json!(2)).0, 2_usize.into());
+        assert_eq!(read::<ScriptAnswer>(json!({ "dismiss": true })).0, ScriptedAnswer::Dismissed);
         for wrong in [json!(-1), json!({ "dismis": true }), json!(1.5)] {
-            assert!(serde_json::from_value::<Answer>(wrong).unwrap_err().to_string().contains("`{ dismiss = true }`"));
+            assert!(
+                serde_json::from_value::<ScriptAnswer>(wrong).unwrap_err().to_string().contains("`{ dismiss = true }`")
+            );
         }
         let unknown = serde_json::from_value::<ServerAnswer>(json!({ "code": 200 })).unwrap_err().to_string();
         assert!(unknown.contains("`code`") && unknown.contains("`status`"), "{unknown}");

@@ -1,12 +1,12 @@
 //! Runs the steps of a case.
 
-use super::case::{Action, Case, Step};
-use super::script::{Effect, Results, Said, Server, authority};
+use super::case::{Case, StepAction, TestStep};
+use super::script::{Effect, Results, ScriptedMessage, ScriptedServer, authority};
 use super::verdict;
 use pinion_agent::content::text_of;
 use pinion_app::output::text;
 use pinion_app::screen::Screen;
-use pinion_plugin_runtime::Action as CommandAction;
+use pinion_plugin_runtime::HostAction as CommandAction;
 use pinion_plugin_test::{CompletionTask, Hooked, Host, Plugin, Running, SecretPlacement, Seen, TestError, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const OFFER: Duration = Duration::from_secs(2);
 
 /// The result of a step.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct StepOutcome {
     pub(super) text: String,
     pub(super) details: Option<Value>,
     pub(super) error: Option<String>,
@@ -54,7 +54,7 @@ pub(super) async fn start(component: &Path, case: &Case, host: &Host) -> Result<
         plugin = plugin.secret_at(name, &secret.value, &hosts, placement);
     }
     for (origin, answers) in &case.server {
-        let server = Server::new(answers.0.clone());
+        let server = ScriptedServer::new(answers.0.clone());
         plugin = plugin.server(&with_scheme(origin), move |request| server.answer(request));
     }
     for (name, answers) in &case.tools {
@@ -64,8 +64,8 @@ pub(super) async fn start(component: &Path, case: &Case, host: &Host) -> Result<
     }
     for said in &case.session {
         plugin = match said {
-            Said::User(text) => plugin.message(text),
-            Said::Assistant(text) => plugin.reply(text),
+            ScriptedMessage::User(text) => plugin.message(text),
+            ScriptedMessage::Assistant(text) => plugin.reply(text),
         };
     }
     if let Some(first) = case.steps.first() {
@@ -89,10 +89,10 @@ fn with_scheme(origin: &str) -> String {
 /// The step itself is wrong: it names a tool, command or hook that the plugin does not have, or its input does not fit.
 pub(super) async fn run(
     running: &Running,
-    step: &Step,
+    step: &TestStep,
     is_first: bool,
     screen: &dyn Screen,
-) -> Result<Outcome, TestError> {
+) -> Result<StepOutcome, TestError> {
     if !is_first {
         for (path, text) in &step.files {
             running.write(path, text)?;
@@ -112,22 +112,22 @@ pub(super) async fn run(
     }
     let (before, received) = (running.seen(), running.received().len());
     let mut outcome = match &step.action {
-        Action::Tool(tool) => call(running, tool, &step.input, is_first, screen).await?,
-        Action::Command(command) => command_outcome(running, command, &step.input).await,
-        Action::Complete(command) => {
+        StepAction::Tool(tool) => call(running, tool, &step.input, is_first, screen).await?,
+        StepAction::Command(command) => command_outcome(running, command, &step.input).await,
+        StepAction::Complete(command) => {
             let completions = running.complete(command, step.input.as_str().unwrap_or_default()).await;
             let values = completions.into_iter().map(|completion| completion.value).collect();
-            Outcome { completes: Some(values), ..Outcome::default() }
+            StepOutcome { completes: Some(values), ..StepOutcome::default() }
         }
-        Action::Hook(point) => hook(running, point, &step.input).await?,
-        Action::Nothing => Outcome::default(),
+        StepAction::Hook(point) => hook(running, point, &step.input).await?,
+        StepAction::Nothing => StepOutcome::default(),
     };
     outcome.enter(running, &before, received);
     outcome.offers = offers(running, step.expected.offers.as_deref()).await;
     Ok(outcome)
 }
 
-impl Outcome {
+impl StepOutcome {
     /// Adds the plugin's use of its conversation and of servers since a step began.
     fn enter(&mut self, running: &Running, before: &Seen, received: usize) {
         let seen = running.seen();
@@ -152,7 +152,7 @@ async fn call(
     input: &Value,
     is_first: bool,
     screen: &dyn Screen,
-) -> Result<Outcome, TestError> {
+) -> Result<StepOutcome, TestError> {
     let input = if input.is_null() { json!({}) } else { input.clone() };
     if !is_first && !running.tools().iter().any(|offered| offered == tool) {
         // Without it, the call is refused with the tools that there are.
@@ -166,23 +166,23 @@ async fn call(
         Ok(output) => {
             let text = output.to_text();
             let error = output.is_error.then(|| text.clone());
-            Outcome { text, details: output.details, error, time_us, ..Outcome::default() }
+            StepOutcome { text, details: output.details, error, time_us, ..StepOutcome::default() }
         }
-        Err(error) => Outcome { time_us, ..failed(&error) },
+        Err(error) => StepOutcome { time_us, ..failed(&error) },
     })
 }
 
-fn failed(error: &TestError) -> Outcome {
+fn failed(error: &TestError) -> StepOutcome {
     let hint = error.remedy().map(str::to_owned);
-    Outcome { error: Some(error.message().to_owned()), hint, ..Outcome::default() }
+    StepOutcome { error: Some(error.message().to_owned()), hint, ..StepOutcome::default() }
 }
 
-async fn command_outcome(running: &Running, command: &str, input: &Value) -> Outcome {
+async fn command_outcome(running: &Running, command: &str, input: &Value) -> StepOutcome {
     let actions = match running.command(command, input.as_str().unwrap_or_default()).await {
         Ok(actions) => actions,
         Err(error) => return failed(&error),
     };
-    let mut outcome = Outcome::default();
+    let mut outcome = StepOutcome::default();
     for action in actions {
         match action {
             CommandAction::Submit(text) => outcome.submit = Some(text),
@@ -226,7 +226,7 @@ struct Compaction {
 }
 
 /// Calls a hook with the input of a step.
-async fn hook(running: &Running, point: &str, input: &Value) -> Result<Outcome, TestError> {
+async fn hook(running: &Running, point: &str, input: &Value) -> Result<StepOutcome, TestError> {
     let hooked = match point {
         "before-tool-call" | "after-tool-call" => {
             let call: HookedCall = read(point, input)?;
@@ -251,7 +251,7 @@ async fn hook(running: &Running, point: &str, input: &Value) -> Result<Outcome, 
         }
         "session-events" => {
             running.session_events(&read::<Vec<Value>>(point, input)?).await?;
-            return Ok(Outcome::default());
+            return Ok(StepOutcome::default());
         }
         unknown => {
             return Err(TestError::with_hint(
@@ -264,7 +264,7 @@ async fn hook(running: &Running, point: &str, input: &Value) -> Result<Outcome, 
         Hooked::Fails(text) => Some(text.clone()),
         _ => None,
     };
-    Ok(Outcome { text: verdict::text(&hooked), error, hooked: Some(hooked), ..Outcome::default() })
+    Ok(StepOutcome { text: verdict::text(&hooked), error, hooked: Some(hooked), ..StepOutcome::default() })
 }
 
 /// Reads the input of a hook.

@@ -10,12 +10,12 @@ const NAMES: &[&str] = &["proceed", "deny", "ask", "rewrite", "revise", "warn", 
 /// The expected answer: its name, or a table of its name and a part of its text, or the new arguments.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Value")]
-pub(super) struct Verdict {
+pub(super) struct ExpectedVerdict {
     name: String,
     value: Option<Value>,
 }
 
-impl TryFrom<Value> for Verdict {
+impl TryFrom<Value> for ExpectedVerdict {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
@@ -64,7 +64,7 @@ pub(super) fn text(hooked: &Hooked) -> String {
     }
 }
 
-impl Verdict {
+impl ExpectedVerdict {
     /// Returns whether a hook is expected to fail.
     pub(super) fn is_failure(&self) -> bool {
         self.name == "fail"
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn verdicts_are_compared_by_name_and_part() {
         let differs = |verdict: Value, hooked: &Hooked| {
-            serde_json::from_value::<Verdict>(verdict).unwrap().difference(Some(hooked))
+            serde_json::from_value::<ExpectedVerdict>(verdict).unwrap().difference(Some(hooked))
         };
         let denied = Hooked::Denies("not on Mondays".to_owned());
         assert_eq!(differs(json!("deny"), &denied), None);
@@ -107,7 +107,7 @@ mod tests {
         );
         assert!(differs(json!("proceed"), &denied).is_some());
         assert_eq!(differs(json!({ "rewrite": { "a": 1 } }), &Hooked::Rewrites(json!({ "a": 1 }))), None);
-        let unknown = serde_json::from_value::<Verdict>(json!("allow")).unwrap_err().to_string();
+        let unknown = serde_json::from_value::<ExpectedVerdict>(json!("allow")).unwrap_err().to_string();
         assert!(unknown.contains("unknown verdict `allow`: a verdict is one of proceed, deny"), "{unknown}");
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::client::connect::Stream;
 use crate::credential::Credential;
-use crate::error::{Failure, Limit};
-use crate::limits::{Clock, Limits, MAX_HEADERS};
+use crate::error::{ExchangeFailure, Limit};
+use crate::limits::{Clock, MAX_HEADERS, RequestLimits};
 use crate::request::Outgoing;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderValue, USER_AGENT};
@@ -32,8 +32,8 @@ pub(crate) struct Received {
 pub(super) fn message(
     outgoing: &Outgoing,
     credential: Option<&Credential>,
-) -> Result<http::Request<Full<Bytes>>, Failure> {
-    let invalid = |what: &str| Failure::Invalid(format!("{what} cannot be sent over HTTP/1.1"));
+) -> Result<http::Request<Full<Bytes>>, ExchangeFailure> {
+    let invalid = |what: &str| ExchangeFailure::Invalid(format!("{what} cannot be sent over HTTP/1.1"));
     let (mut url, mut headers) = (outgoing.target.url().clone(), outgoing.headers.clone());
     if let Some(credential) = credential {
         credential.insert(&mut headers, &mut url);
@@ -58,12 +58,12 @@ pub(super) async fn exchange(
     stream: Stream,
     message: http::Request<Full<Bytes>>,
     outgoing: &Outgoing,
-    limits: &Limits,
+    limits: &RequestLimits,
     clock: &Clock,
-) -> Result<Received, Failure> {
+) -> Result<Received, ExchangeFailure> {
     let failed = |error: hyper::Error| match error.is_parse_too_large() {
-        true => Failure::TooLarge(Limit::ResponseHeaders(limits.headers)),
-        false => Failure::Failed(format!("no response from `{}`: {}", outgoing.target, with_causes(&error))),
+        true => ExchangeFailure::TooLarge(Limit::ResponseHeaders(limits.headers)),
+        false => ExchangeFailure::Failed(format!("no response from `{}`: {}", outgoing.target, with_causes(&error))),
     };
     let buffer = usize::try_from(limits.headers.max(MIN_BUFFER)).unwrap_or(usize::MAX);
     let mut builder = http1::Builder::new();
@@ -78,10 +78,10 @@ pub(super) async fn exchange(
     let (head, body) = response.into_parts();
     let size: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if size as u64 > limits.headers {
-        return Err(Failure::TooLarge(Limit::ResponseHeaders(limits.headers)));
+        return Err(ExchangeFailure::TooLarge(Limit::ResponseHeaders(limits.headers)));
     }
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Failure::Failed(format!("`{}` switched to another protocol", outgoing.target)));
+        return Err(ExchangeFailure::Failed(format!("`{}` switched to another protocol", outgoing.target)));
     }
     Ok(Received { status: head.status, headers: head.headers, body, driver })
 }

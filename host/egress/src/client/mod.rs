@@ -15,10 +15,10 @@ mod redirect;
 use self::connect::Connector;
 use self::exchange::Received;
 use crate::credential::{Credential, Credentials};
-use crate::error::{Failure, SendError};
-use crate::limits::{Clock, Limits};
+use crate::error::{ExchangeFailure, SendError};
+use crate::limits::{Clock, RequestLimits};
 use crate::network::{Network, SystemNetwork};
-use crate::observer::{Observer, Report};
+use crate::observer::{ExchangeReport, Observer};
 use crate::policy::{Denial, Policy};
 use crate::request::{Outgoing, Redirects, Request};
 use crate::response::Response;
@@ -45,23 +45,23 @@ impl Default for ClientSettings {
 
 /// The authority and the bounds of one request.
 #[derive(Clone)]
-pub struct Access<'a> {
+pub struct RequestAccess<'a> {
     /// The rules of the plugin.
     pub policy: &'a Policy,
     /// The credentials that the plugin may use.
     pub credentials: &'a Credentials,
     /// The bounds.
-    pub limits: Limits,
+    pub limits: RequestLimits,
     /// Receives a report for each exchange.
     pub observer: Option<Arc<dyn Observer>>,
     /// Ends the request, and the reading of its response.
     pub cancel: CancellationToken,
 }
 
-impl<'a> Access<'a> {
+impl<'a> RequestAccess<'a> {
     /// Creates an access with the default limits, without credentials and observer.
     pub fn new(policy: &'a Policy, credentials: &'a Credentials) -> Self {
-        Self { policy, credentials, limits: Limits::default(), observer: None, cancel: CancellationToken::new() }
+        Self { policy, credentials, limits: RequestLimits::default(), observer: None, cancel: CancellationToken::new() }
     }
 }
 
@@ -101,10 +101,10 @@ impl Client {
     /// # Errors
     /// See [`SendError`]. [`SendError::request_sent`] covers all exchanges of the request: it is `true` if any of its
     /// redirects may have been sent.
-    pub async fn send(&self, request: Request, access: &Access<'_>) -> Result<Response, SendError> {
+    pub async fn send(&self, request: Request, access: &RequestAccess<'_>) -> Result<Response, SendError> {
         let clock = Clock::start(access.limits.total, access.cancel.clone());
         let mut outgoing = Outgoing::check(&request, &access.limits).map_err(|failure| failure.sent(false))?;
-        let report = |of: &Outgoing| Report::new(access.observer.clone(), &of.method, &of.target);
+        let report = |of: &Outgoing| ExchangeReport::new(access.observer.clone(), &of.method, &of.target);
         let mut credential = permitted(&request, &outgoing, access).map_err(|failure| {
             report(&outgoing).fail(&failure);
             failure.sent(false)
@@ -136,8 +136,8 @@ impl Client {
         hop: &Hop<'_>,
         redirects: Redirects,
         followed: u8,
-        report: &mut Report,
-    ) -> Result<(Received, Option<Next>), Failure> {
+        report: &mut ExchangeReport,
+    ) -> Result<(Received, Option<RedirectRequest>), ExchangeFailure> {
         let received = self.exchange(hop, report).await?;
         report.exchange.status = Some(received.status.as_u16());
         let next = match redirects.limit() {
@@ -147,7 +147,7 @@ impl Client {
         Ok((received, next))
     }
 
-    async fn exchange(&self, hop: &Hop<'_>, report: &mut Report) -> Result<Received, Failure> {
+    async fn exchange(&self, hop: &Hop<'_>, report: &mut ExchangeReport) -> Result<Received, ExchangeFailure> {
         let Hop { outgoing, credential, access, clock, .. } = hop;
         let covering = access.policy.covering(&outgoing.method, &outgoing.target)?;
         let message = exchange::message(outgoing, *credential)?;
@@ -162,14 +162,14 @@ impl Client {
 fn permitted<'a>(
     request: &Request,
     outgoing: &Outgoing,
-    access: &Access<'a>,
-) -> Result<Option<&'a Credential>, Failure> {
+    access: &RequestAccess<'a>,
+) -> Result<Option<&'a Credential>, ExchangeFailure> {
     access.policy.check(&outgoing.method, &outgoing.target)?;
-    request.credential.as_deref().map(|name| access.credentials.of(name, outgoing)).transpose()
+    request.credential.as_deref().map(|name| access.credentials.find_credential(name, outgoing)).transpose()
 }
 
 /// The request that a response redirects to, and whether the credential goes with it.
-type Next = (Outgoing, bool);
+type RedirectRequest = (Outgoing, bool);
 
 /// The request itself, or one of its redirects.
 struct Hop<'a> {
@@ -177,15 +177,18 @@ struct Hop<'a> {
     credential: Option<&'a Credential>,
     /// Secrets of the servers so far.
     known: &'a Secrets,
-    access: &'a Access<'a>,
+    access: &'a RequestAccess<'a>,
     clock: &'a Clock,
 }
 
 impl Hop<'_> {
-    fn next(&self, received: &Received, followed: u8, limit: u8) -> Result<Option<Next>, Failure> {
+    fn next(&self, received: &Received, followed: u8, limit: u8) -> Result<Option<RedirectRequest>, ExchangeFailure> {
         let Some(next) = redirect::next(received.status, &received.headers, self.outgoing)? else { return Ok(None) };
         if followed == limit {
-            return Err(Failure::Failed(format!("`{}` redirects more than {limit} times", self.outgoing.target)));
+            return Err(ExchangeFailure::Failed(format!(
+                "`{}` redirects more than {limit} times",
+                self.outgoing.target
+            )));
         }
         let is_same_origin = next.target.has_origin_of(&self.outgoing.target);
         if !is_same_origin && self.known.are_in(next.target.as_str().as_bytes()) {

@@ -1,6 +1,6 @@
 //! Redirects: the next request, without fields that the next server must not get.
 
-use crate::error::Failure;
+use crate::error::ExchangeFailure;
 use crate::request::Outgoing;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, LOCATION};
@@ -24,10 +24,14 @@ const OF_BODY: &[HeaderName] = &[header::CONTENT_ENCODING, header::CONTENT_LANGU
 ///
 /// The method changes by the [Fetch standard](https://fetch.spec.whatwg.org/#http-redirect-fetch): 303 becomes a GET, as
 /// does a POST after 301 and 302; 307 and 308 repeat method and body.
-pub(super) fn next(status: StatusCode, headers: &HeaderMap, from: &Outgoing) -> Result<Option<Outgoing>, Failure> {
+pub(super) fn next(
+    status: StatusCode,
+    headers: &HeaderMap,
+    from: &Outgoing,
+) -> Result<Option<Outgoing>, ExchangeFailure> {
     let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = headers.get(LOCATION).filter(|_| is_redirect) else { return Ok(None) };
-    let invalid = || Failure::Failed(format!("`{}` redirects to an invalid URL", from.target));
+    let invalid = || ExchangeFailure::Failed(format!("`{}` redirects to an invalid URL", from.target));
     let location = std::str::from_utf8(location.as_bytes()).map_err(|_| invalid())?;
     let target = from.target.join(location).map_err(|_| invalid())?;
     let becomes_get = match status.as_u16() {
@@ -54,7 +58,7 @@ pub(super) fn next(status: StatusCode, headers: &HeaderMap, from: &Outgoing) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::RequestLimits;
     use crate::request::Request;
     use http::HeaderValue;
 
@@ -65,7 +69,7 @@ mod tests {
             body: "body".into(),
             ..Request::new(method, "https://a.example/x/y?q")
         };
-        let Ok(from) = Outgoing::check(&request, &Limits::default()) else { panic!("the request is invalid") };
+        let Ok(from) = Outgoing::check(&request, &RequestLimits::default()) else { panic!("the request is invalid") };
         let headers = [(LOCATION, HeaderValue::from_bytes(location.as_bytes()).unwrap())].into_iter().collect();
         let next = next(StatusCode::from_u16(status).unwrap(), &headers, &from);
         let next = next.map_err(|failure| failure.sent(true).to_string())?;

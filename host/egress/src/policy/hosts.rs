@@ -3,7 +3,7 @@
 use super::parse::{self, InvalidRule};
 use super::{Denial, rule::HostPattern};
 use crate::address::AddressClass;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -39,11 +39,11 @@ impl HostRule {
         self.host == HostPattern::Any
     }
 
-    fn denies(&self, target: &Target) -> bool {
+    fn denies(&self, target: &RequestTarget) -> bool {
         self.port.is_none_or(|port| port == target.port()) && self.host.covers(target.target_host())
     }
 
-    fn covers(&self, target: &Target) -> bool {
+    fn covers(&self, target: &RequestTarget) -> bool {
         let has_port = match self.port {
             Some(port) => port == target.port(),
             None => USUAL_PORTS.contains(&target.port()),
@@ -112,7 +112,7 @@ impl Hosts {
     }
 
     /// Checks host and port. The addresses of the host remain to be checked when it is resolved.
-    pub(crate) fn check(&self, target: &Target) -> Result<(), Denial> {
+    pub(crate) fn check(&self, target: &RequestTarget) -> Result<(), Denial> {
         let (host, port) = (target.host().to_owned(), target.port());
         match self.covering(target).next() {
             Some(_) => Ok(()),
@@ -122,20 +122,20 @@ impl Hosts {
     }
 
     /// Checks one address of a host.
-    pub(crate) fn check_address(&self, target: &Target, address: IpAddr) -> Result<(), Denial> {
-        let class = AddressClass::of(address);
+    pub(crate) fn check_address(&self, target: &RequestTarget, address: IpAddr) -> Result<(), Denial> {
+        let class = AddressClass::from_address(address);
         match self.covering(target).any(|rule| rule.host.admits(class, rule.is_private)) {
             true => Ok(()),
             false => Err(Denial::Address { host: target.host().to_owned(), address, class }),
         }
     }
 
-    fn covering<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = &'a HostRule> {
+    fn covering<'a>(&'a self, target: &'a RequestTarget) -> impl Iterator<Item = &'a HostRule> {
         let is_denied = self.is_denied(target);
         self.rules.iter().filter(move |rule| !is_denied && rule.covers(target))
     }
 
-    fn is_denied(&self, target: &Target) -> bool {
+    fn is_denied(&self, target: &RequestTarget) -> bool {
         self.denied.iter().any(|rule| rule.denies(target))
     }
 }
@@ -149,8 +149,8 @@ mod tests {
         Hosts::new(rules.iter().map(|rule| rule.parse().unwrap()).collect())
     }
 
-    fn target(authority: &str) -> Target {
-        Target::parse(&format!("http://{authority}/")).unwrap()
+    fn target(authority: &str) -> RequestTarget {
+        RequestTarget::parse(&format!("http://{authority}/")).unwrap()
     }
 
     #[test]

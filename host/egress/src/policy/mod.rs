@@ -13,7 +13,7 @@ pub(crate) use parse::is_method;
 pub use rule::Rule;
 
 use crate::address::AddressClass;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use std::net::IpAddr;
 
 /// Maximum number of rules in a message.
@@ -106,11 +106,11 @@ impl Policy {
     ///
     /// # Errors
     /// No rule covers the request.
-    pub fn check(&self, method: &str, target: &Target) -> Result<(), Denial> {
+    pub fn check(&self, method: &str, target: &RequestTarget) -> Result<(), Denial> {
         self.covering(method, target).map(drop)
     }
 
-    pub(crate) fn covering(&self, method: &str, target: &Target) -> Result<Covering<'_>, Denial> {
+    pub(crate) fn covering(&self, method: &str, target: &RequestTarget) -> Result<Covering<'_>, Denial> {
         let covering: Vec<&Rule> = self.rules.iter().filter(|rule| rule.covers(method, target)).collect();
         if covering.is_empty() {
             let granted = self.rules.iter().filter(|rule| rule.covers_origin(target)).take(MAX_NAMED);
@@ -126,8 +126,8 @@ impl Policy {
 
 impl Covering<'_> {
     /// Checks one address of the host.
-    pub(crate) fn check(&self, target: &Target, address: IpAddr) -> Result<(), Denial> {
-        let class = AddressClass::of(address);
+    pub(crate) fn check(&self, target: &RequestTarget, address: IpAddr) -> Result<(), Denial> {
+        let class = AddressClass::from_address(address);
         match self.0.iter().any(|rule| rule.admits(class)) {
             true => Ok(()),
             false => Err(Denial::Address { host: target.host().to_owned(), address, class }),
@@ -152,7 +152,7 @@ mod tests {
 
     fn said(policy: &Policy, method: &str, url: &str) -> String {
         policy
-            .check(method, &Target::parse(url).unwrap())
+            .check(method, &RequestTarget::parse(url).unwrap())
             .map_or_else(|denial| denial.to_string(), |()| "ok".to_owned())
     }
 
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn addresses_need_a_rule_that_admits_them() {
         let checked = |rules: &[&str], url: &str, address: &str| {
-            let (policy, target) = (policy(rules), Target::parse(url).unwrap());
+            let (policy, target) = (policy(rules), RequestTarget::parse(url).unwrap());
             let covering = policy.covering("GET", &target).unwrap();
             covering.check(&target, address.parse().unwrap()).map_err(|denial| denial.to_string())
         };

@@ -2,7 +2,7 @@
 
 use super::rule::{HostPattern, Rule};
 use crate::path;
-use crate::target::{Scheme, Target, TargetHost};
+use crate::target::{RequestTarget, Scheme, TargetHost};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -30,9 +30,9 @@ pub struct InvalidRule {
 }
 
 /// A problem and the hint that fixes it.
-type Problem = (String, String);
+type PolicyProblem = (String, String);
 
-fn problem<T>(problem: impl Into<String>, hint: impl Into<String>) -> Result<T, Problem> {
+fn problem<T>(problem: impl Into<String>, hint: impl Into<String>) -> Result<T, PolicyProblem> {
     Err((problem.into(), hint.into()))
 }
 
@@ -40,7 +40,7 @@ pub(super) fn rule(text: &str) -> Result<Rule, InvalidRule> {
     parse(text).map_err(|problem| invalid(text, problem))
 }
 
-fn invalid(text: &str, (problem, hint): Problem) -> InvalidRule {
+fn invalid(text: &str, (problem, hint): PolicyProblem) -> InvalidRule {
     let rule = text.chars().take(100).map(|c| if c.is_control() { '?' } else { c }).collect();
     InvalidRule { rule, problem, hint }
 }
@@ -50,7 +50,7 @@ pub(super) fn host_rule(text: &str) -> Result<HostParts, InvalidRule> {
     parse_host(text).map_err(|problem| invalid(text, problem))
 }
 
-fn parse_host(text: &str) -> Result<HostParts, Problem> {
+fn parse_host(text: &str) -> Result<HostParts, PolicyProblem> {
     let (is_private, authority) = match text.trim_matches(' ').split_once(' ') {
         Some((PRIVATE, rest)) => (true, rest.trim_start_matches(' ')),
         Some(_) => return problem("it has too many words", "write a host such as `crates.io`, or `private` before it"),
@@ -66,7 +66,7 @@ fn parse_host(text: &str) -> Result<HostParts, Problem> {
     Ok(HostParts { is_private, host, port })
 }
 
-fn check_private(is_private: bool, host: &HostPattern) -> Result<(), Problem> {
+fn check_private(is_private: bool, host: &HostPattern) -> Result<(), PolicyProblem> {
     match host {
         HostPattern::Any if is_private => problem("`private` does not cover every host", "name the private hosts"),
         HostPattern::Address(_) if is_private => {
@@ -76,7 +76,7 @@ fn check_private(is_private: bool, host: &HostPattern) -> Result<(), Problem> {
     }
 }
 
-fn parse(text: &str) -> Result<Rule, Problem> {
+fn parse(text: &str) -> Result<Rule, PolicyProblem> {
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     let (is_private, words) = match words.as_slice() {
         [PRIVATE, rest @ ..] if !rest.is_empty() => (true, rest),
@@ -109,7 +109,7 @@ fn parse(text: &str) -> Result<Rule, Problem> {
     Ok(Rule { is_private, methods, scheme, host, port, path, segments })
 }
 
-fn methods(list: &str) -> Result<BTreeSet<String>, Problem> {
+fn methods(list: &str) -> Result<BTreeSet<String>, PolicyProblem> {
     let mut methods = BTreeSet::new();
     for method in list.split(',') {
         if !is_method(method) {
@@ -131,7 +131,7 @@ pub(crate) fn is_method(method: &str) -> bool {
     is_name && !FORBIDDEN_METHODS.contains(&method)
 }
 
-fn check_characters(url: &str) -> Result<(), Problem> {
+fn check_characters(url: &str) -> Result<(), PolicyProblem> {
     for (character, what, hint) in [
         ('@', "a user name or password", "remove it; credentials have settings of their own"),
         ('?', "a query", "remove it: a rule covers all queries"),
@@ -148,7 +148,7 @@ fn check_characters(url: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn host(scheme: Scheme, authority: &str) -> Result<(HostPattern, u16), Problem> {
+fn host(scheme: Scheme, authority: &str) -> Result<(HostPattern, u16), PolicyProblem> {
     if authority.ends_with(':') {
         return problem("its port is empty", "write a number after the colon, or remove the colon");
     }
@@ -169,7 +169,7 @@ fn host(scheme: Scheme, authority: &str) -> Result<(HostPattern, u16), Problem> 
         return problem("its host is encoded", "write the name as it is");
     }
     let written = without_port(rest);
-    let target = Target::parse(&format!("{}://{rest}/", scheme.as_str())).or_else(|error| {
+    let target = RequestTarget::parse(&format!("{}://{rest}/", scheme.as_str())).or_else(|error| {
         let error = error.to_string();
         problem(error.trim_start_matches("invalid URL: "), "write a host such as `api.example.com`")
     })?;
@@ -191,7 +191,7 @@ fn host(scheme: Scheme, authority: &str) -> Result<(HostPattern, u16), Problem> 
 }
 
 /// Checks that a person reads the same address as the parser.
-fn spelled(address: IpAddr, written: &str) -> Result<IpAddr, Problem> {
+fn spelled(address: IpAddr, written: &str) -> Result<IpAddr, PolicyProblem> {
     let canonical = match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => match address.to_ipv4_mapped() {
@@ -215,7 +215,7 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Returns the normalized path without a final `/`, and its segments.
-fn prefix(path: &str) -> Result<(String, Vec<Vec<u8>>), Problem> {
+fn prefix(path: &str) -> Result<(String, Vec<Vec<u8>>), PolicyProblem> {
     let path = path.strip_suffix("/*").or_else(|| path.strip_suffix('/')).unwrap_or(path);
     if path.is_empty() {
         return Ok((String::new(), Vec::new()));
@@ -228,7 +228,7 @@ fn prefix(path: &str) -> Result<(String, Vec<Vec<u8>>), Problem> {
     if path::segments(path).is_none() {
         return unclear();
     }
-    let Ok(target) = Target::parse(&format!("https://any.invalid{path}")) else { return unclear() };
+    let Ok(target) = RequestTarget::parse(&format!("https://any.invalid{path}")) else { return unclear() };
     match target.segments() {
         Some(segments) if segments.iter().any(Vec::is_empty) => {
             problem("its path has an empty segment", "remove the doubled `/`")
@@ -345,7 +345,7 @@ mod tests {
         fn covered_paths_stay_below_the_prefix(path in "(/|\\.|\\.\\.|%2e|%2E|%2f|%5c|%25|;|a|b|v1| |%20|%00){0,12}") {
             let rule = rule("https://a.example/v1").unwrap();
             let url = format!("https://a.example/v1{}", path.replace(' ', "+"));
-            if let Ok(target) = Target::parse(&url) && rule.covers("GET", &target) {
+            if let Ok(target) = RequestTarget::parse(&url) && rule.covers("GET", &target) {
                 let mut text = target.url().path().to_owned();
                 for _ in 0..3 {
                     let slashes = text.replace('\\', "/");

@@ -1,8 +1,8 @@
 //! Rules: patterns of methods and URLs.
 
 use super::parse::{self, InvalidRule};
-use crate::address::{AddressClass, Reach};
-use crate::target::{Scheme, Target, TargetHost, is_localhost};
+use crate::address::{AddressClass, AddressReach};
+use crate::target::{RequestTarget, Scheme, TargetHost, is_localhost};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -64,14 +64,14 @@ pub(super) enum HostPattern {
 
 impl Rule {
     /// Returns whether the rule covers a request, apart from the addresses of its host.
-    pub fn covers(&self, method: &str, target: &Target) -> bool {
+    pub fn covers(&self, method: &str, target: &RequestTarget) -> bool {
         self.covers_origin(target)
             && self.methods.as_ref().is_none_or(|methods| methods.contains(method))
             && self.covers_path(target)
     }
 
     /// Returns whether the rule covers some requests to the same scheme, host and port.
-    pub(crate) fn covers_origin(&self, target: &Target) -> bool {
+    pub(crate) fn covers_origin(&self, target: &RequestTarget) -> bool {
         self.scheme == target.scheme() && self.port == target.port() && self.host.covers(target.target_host())
     }
 
@@ -112,7 +112,7 @@ impl Rule {
         })
     }
 
-    fn covers_path(&self, target: &Target) -> bool {
+    fn covers_path(&self, target: &RequestTarget) -> bool {
         self.segments.is_empty() || target.segments().is_some_and(|segments| segments.starts_with(&self.segments))
     }
 
@@ -151,11 +151,11 @@ impl HostPattern {
     /// Returns whether a rule with this pattern covers addresses of a class. `is_private` if the rule has that mark.
     pub(super) fn admits(&self, class: AddressClass, is_private: bool) -> bool {
         match (self, class.reach()) {
-            (_, Reach::Never) => false,
-            (Self::Address(_), _) | (_, Reach::Public) => true,
-            (Self::Name(name), Reach::Private) if is_localhost(name) => class == AddressClass::Loopback,
-            (_, Reach::Private) => is_private,
-            (_, Reach::Literal) => false,
+            (_, AddressReach::Never) => false,
+            (Self::Address(_), _) | (_, AddressReach::Public) => true,
+            (Self::Name(name), AddressReach::Private) if is_localhost(name) => class == AddressClass::Loopback,
+            (_, AddressReach::Private) => is_private,
+            (_, AddressReach::Literal) => false,
         }
     }
 
@@ -177,7 +177,7 @@ impl HostPattern {
         }
         let is_special = match other {
             Self::Name(name) => is_localhost(name),
-            Self::Address(address) => AddressClass::of(*address).reach() != Reach::Public,
+            Self::Address(address) => AddressClass::from_address(*address).reach() != AddressReach::Public,
             Self::Any | Self::Below(_) => false,
         };
         (self.includes(other) && !is_special).then(|| other.clone())
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     fn covers(rule: &str, method: &str, url: &str) -> bool {
-        rule.parse::<Rule>().unwrap().covers(method, &Target::parse(url).unwrap())
+        rule.parse::<Rule>().unwrap().covers(method, &RequestTarget::parse(url).unwrap())
     }
 
     #[test]

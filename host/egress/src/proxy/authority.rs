@@ -4,7 +4,7 @@
 //! that a program that trusts it cannot be deceived about any other host.
 
 use crate::policy::Rule;
-use crate::target::{Target, TargetHost};
+use crate::target::{RequestTarget, TargetHost};
 use crate::tls::HTTP_1;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CidrSubnet, DistinguishedName, DnType, Error,
@@ -49,7 +49,7 @@ impl Authority {
     }
 
     /// Configures a server that is the host of `target`, and speaks HTTP/1.1 only.
-    pub(super) fn server(&self, target: &Target) -> Result<ServerConfig, String> {
+    pub(super) fn server(&self, target: &RequestTarget) -> Result<ServerConfig, String> {
         let key = KeyPair::generate().map_err(|error| error.to_string())?;
         let mut params = params(target.host(), CERTIFICATE);
         params.subject_alt_names = vec![match target.target_host() {
@@ -122,7 +122,7 @@ mod tests {
     async fn is_accepted(rules: &[&str], host: &str) -> Result<(), String> {
         let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let authority = Authority::new(rules.iter()).unwrap();
-        let server = authority.server(&Target::parse(&format!("https://{host}/")).unwrap()).unwrap();
+        let server = authority.server(&RequestTarget::parse(&format!("https://{host}/")).unwrap()).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(authority.issuer.der().to_vec())).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));

@@ -10,7 +10,7 @@ use crate::credential::{Credential, CredentialError, Placement};
 use crate::policy::Rule;
 use crate::request::changes_request;
 use crate::response::redacted;
-use crate::target::{Scheme, Target};
+use crate::target::{RequestTarget, Scheme};
 use crate::tls::{InvalidCertificates, Tls};
 use base64::Engine as _;
 use base64::alphabet;
@@ -95,7 +95,7 @@ impl ProxyCredential {
         &self.rules
     }
 
-    fn is_for_origin(&self, target: &Target) -> bool {
+    fn is_for_origin(&self, target: &RequestTarget) -> bool {
         self.rules.iter().any(|rule| rule.covers_origin(target))
     }
 
@@ -198,14 +198,14 @@ impl ProxyCredentials {
     }
 
     /// Returns the origin inside of a tunnel to `target`, if it is one of a credential.
-    pub(super) fn inside(&self, target: &Target) -> Option<Target> {
+    pub(super) fn inside(&self, target: &RequestTarget) -> Option<RequestTarget> {
         let authority = format!("{}:{}", target.host(), target.port());
-        let inside = Target::parse(&format!("{}://{authority}/", Scheme::Https.as_str())).ok()?;
+        let inside = RequestTarget::parse(&format!("{}://{authority}/", Scheme::Https.as_str())).ok()?;
         self.is_for_origin(&inside).then_some(inside)
     }
 
     /// Returns whether some requests to the origin of `target` may carry a credential.
-    pub(super) fn is_for_origin(&self, target: &Target) -> bool {
+    pub(super) fn is_for_origin(&self, target: &RequestTarget) -> bool {
         let is_confidential = target.scheme() == Scheme::Https || target.is_loopback();
         is_confidential && self.all.iter().any(|credential| credential.is_for_origin(target))
     }
@@ -215,9 +215,9 @@ impl ProxyCredentials {
     ///
     /// # Errors
     /// A secret has no usable value, or a header makes servers use another method or path than the rules have seen.
-    pub(super) async fn insert(&self, origin: &Target, request: &mut Parts) -> Result<Vec<String>, String> {
+    pub(super) async fn insert(&self, origin: &RequestTarget, request: &mut Parts) -> Result<Vec<String>, String> {
         let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
-        let Ok(target) = Target::parse(&format!("{origin}{path}")) else { return Ok(Vec::new()) };
+        let Ok(target) = RequestTarget::parse(&format!("{origin}{path}")) else { return Ok(Vec::new()) };
         let (mut url, mut names) = (target.url().clone(), Vec::new());
         for (index, credential) in self.all.iter().enumerate() {
             let is_covered = credential.model.is_for(request.method.as_str(), &target);
@@ -261,7 +261,7 @@ impl ProxyCredentials {
     /// Removes the secrets that were sent and may be sent to `target` from the fields of its response, and returns the
     /// redactor that removes them from its body; `None` if there are no such secrets. A whole secret becomes its
     /// placeholder, so that the program can use it again.
-    pub(super) fn mask(&self, target: &Target, headers: &mut HeaderMap) -> Option<ByteRedactor> {
+    pub(super) fn mask(&self, target: &RequestTarget, headers: &mut HeaderMap) -> Option<ByteRedactor> {
         let secrets = Secrets::default();
         for (index, secret) in self.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if self.all[*index].is_for_origin(target) {

@@ -1,11 +1,11 @@
 //! One request on its way to a server, and the response on its way back.
 
 use super::{Connection, Refusal, RefusalKind};
-use crate::decode::Decoder;
+use crate::decode::BodyDecoder;
 use crate::metered::Metered;
-use crate::observer::{Outcome, Report};
-use crate::target::Target;
-use crate::tls::Transport;
+use crate::observer::{ExchangeOutcome, ExchangeReport};
+use crate::target::RequestTarget;
+use crate::tls::ConnectionStream;
 use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
@@ -38,14 +38,14 @@ const OF_CONNECTION: [HeaderName; 9] = [
 ];
 
 /// A body of the proxy or of a server.
-pub(super) type Reply = Either<Full<Bytes>, Forwarded>;
+pub(super) type ForwardedBody = Either<Full<Bytes>, Forwarded>;
 
 /// Sends a request to `target`, with the credentials whose placeholders it has, and returns the response without them.
 pub(super) async fn forward(
     connection: &Connection,
-    target: &Target,
+    target: &RequestTarget,
     request: Request<Incoming>,
-) -> Result<Response<Reply>, Refusal> {
+) -> Result<Response<ForwardedBody>, Refusal> {
     let method = request.method().clone();
     let mut opened = connection.open(method.as_str(), target).await?;
     match exchange(connection, target, request, opened.stream, &mut opened.report).await {
@@ -59,10 +59,10 @@ pub(super) async fn forward(
 
 async fn exchange(
     connection: &Connection,
-    target: &Target,
+    target: &RequestTarget,
     request: Request<Incoming>,
-    stream: Metered<Box<dyn Transport>>,
-    report: &mut Report,
+    stream: Metered<Box<dyn ConnectionStream>>,
+    report: &mut ExchangeReport,
 ) -> Result<(Response<Incoming>, JoinSet<()>), Refusal> {
     let (mut head, body) = request.into_parts();
     if let Some(credentials) = connection.settings.credentials.as_ref().filter(|all| all.is_for_origin(target)) {
@@ -78,10 +78,10 @@ async fn exchange(
 
 /// Sends a request and waits for the head of the response.
 async fn send(
-    target: &Target,
+    target: &RequestTarget,
     request: Request<Incoming>,
-    stream: Metered<Box<dyn Transport>>,
-    report: &mut Report,
+    stream: Metered<Box<dyn ConnectionStream>>,
+    report: &mut ExchangeReport,
 ) -> Result<(Response<Incoming>, JoinSet<()>), String> {
     let failed = |error: hyper::Error| format!("`{target}` sent no answer: {error}");
     let (mut head, body) = request.into_parts();
@@ -111,19 +111,19 @@ async fn send(
 
 fn answer(
     connection: &Connection,
-    target: &Target,
+    target: &RequestTarget,
     method: &Method,
     response: Response<Incoming>,
     driver: JoinSet<()>,
-    mut report: Report,
-) -> Result<Response<Reply>, Refusal> {
+    mut report: ExchangeReport,
+) -> Result<Response<ForwardedBody>, Refusal> {
     let (mut head, body) = response.into_parts();
     let credentials = connection.settings.credentials.as_ref().filter(|all| all.is_for_origin(target));
     let mut masked = None;
     if let Some(mask) = credentials.and_then(|credentials| credentials.mask(target, &mut head.headers)) {
-        let decoder = Decoder::of(&head.headers, true).map_err(|problem| {
+        let decoder = BodyDecoder::for_response(&head.headers, true).map_err(|problem| {
             let text = format!("the response of `{target}` {problem}");
-            report.exchange.outcome = Outcome::Failed(text.clone());
+            report.exchange.outcome = ExchangeOutcome::Failed(text.clone());
             Refusal { kind: RefusalKind::Failed, text }
         })?;
         if decoder.is_gzip() {
@@ -157,7 +157,7 @@ fn remove_fields_of_connection(headers: &mut HeaderMap) {
 }
 
 /// Answers a request that is not served, in words for the reader of the program's output.
-pub(super) fn refused(refusal: &Refusal) -> Response<Reply> {
+pub(super) fn refused(refusal: &Refusal) -> Response<ForwardedBody> {
     let status = match refusal.kind {
         RefusalKind::Malformed => StatusCode::BAD_REQUEST,
         RefusalKind::Denied => StatusCode::FORBIDDEN,
@@ -174,13 +174,13 @@ pub(super) fn refused(refusal: &Refusal) -> Response<Reply> {
 pub(super) struct Forwarded {
     body: Incoming,
     masked: Option<Masking>,
-    report: Report,
+    report: ExchangeReport,
     _driver: JoinSet<()>,
 }
 
 /// Decodes a body and removes secrets from it.
 struct Masking {
-    decoder: Decoder,
+    decoder: BodyDecoder,
     mask: ByteRedactor,
     /// Received bytes that were not decoded yet.
     input: Bytes,
@@ -235,10 +235,10 @@ impl Body for Forwarded {
         };
         let is_last = masked.as_ref().map_or_else(|| body.is_end_stream(), |masking| masking.has_ended);
         match &polled {
-            Poll::Ready(None) => report.exchange.outcome = Outcome::Complete,
-            Poll::Ready(Some(Err(error))) => report.exchange.outcome = Outcome::Failed(error.to_string()),
+            Poll::Ready(None) => report.exchange.outcome = ExchangeOutcome::Complete,
+            Poll::Ready(Some(Err(error))) => report.exchange.outcome = ExchangeOutcome::Failed(error.to_string()),
             // There is no further poll after a frame that is known to be the last one.
-            Poll::Ready(Some(Ok(_))) if is_last => report.exchange.outcome = Outcome::Complete,
+            Poll::Ready(Some(Ok(_))) if is_last => report.exchange.outcome = ExchangeOutcome::Complete,
             Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
         }
         polled

@@ -2,10 +2,10 @@
 //!
 //! The library parses and frames messages, so that each request on a connection is seen, checked and sent by itself.
 
-use super::forward::{MAX_BUFFER, Reply, forward, refused};
+use super::forward::{ForwardedBody, MAX_BUFFER, forward, refused};
 use super::{Connection, Refusal, Tunnel, target_of};
 use crate::metered::Metered;
-use crate::target::Target;
+use crate::target::RequestTarget;
 use http::header::{HOST, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, Uri};
 use http_body_util::{Either, Full};
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 
 /// A connection that becomes a tunnel once the program has the answer.
-type Pending = Arc<Mutex<Option<(OnUpgrade, Tunnel)>>>;
+type PendingTunnel = Arc<Mutex<Option<(OnUpgrade, Tunnel)>>>;
 
 pub(super) async fn serve(connection: &Arc<Connection>, stream: Metered<TcpStream>) {
-    let pending = Pending::default();
+    let pending = PendingTunnel::default();
     let service = service_fn(|request| {
         let (connection, pending) = (connection.clone(), pending.clone());
         async move { Ok::<_, Infallible>(answer(&connection, &pending, request).await) }
@@ -38,7 +38,11 @@ pub(super) async fn serve(connection: &Arc<Connection>, stream: Metered<TcpStrea
     }
 }
 
-async fn answer(connection: &Connection, pending: &Pending, request: Request<Incoming>) -> Response<Reply> {
+async fn answer(
+    connection: &Connection,
+    pending: &PendingTunnel,
+    request: Request<Incoming>,
+) -> Response<ForwardedBody> {
     let done = match request.method() {
         &Method::CONNECT => connect(connection, pending, request).await,
         _ => plain(connection, request).await,
@@ -48,9 +52,9 @@ async fn answer(connection: &Connection, pending: &Pending, request: Request<Inc
 
 async fn connect(
     connection: &Connection,
-    pending: &Pending,
+    pending: &PendingTunnel,
     request: Request<Incoming>,
-) -> Result<Response<Reply>, Refusal> {
+) -> Result<Response<ForwardedBody>, Refusal> {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     let target = match request.uri().port() {
         Some(_) => target_of(authority).map_err(|error| error.to_string()),
@@ -63,7 +67,7 @@ async fn connect(
     Ok(Response::new(Either::Left(Full::default())))
 }
 
-async fn plain(connection: &Connection, request: Request<Incoming>) -> Result<Response<Reply>, Refusal> {
+async fn plain(connection: &Connection, request: Request<Incoming>) -> Result<Response<ForwardedBody>, Refusal> {
     match forwarded(request.uri(), request.headers()) {
         Ok(target) => forward(connection, &target, request).await,
         Err(reason) => {
@@ -74,7 +78,7 @@ async fn plain(connection: &Connection, request: Request<Incoming>) -> Result<Re
 }
 
 /// Returns the target of a request that is not `CONNECT`.
-fn forwarded(uri: &Uri, headers: &HeaderMap) -> Result<Target, String> {
+fn forwarded(uri: &Uri, headers: &HeaderMap) -> Result<RequestTarget, String> {
     let authority = match (uri.scheme_str(), uri.authority()) {
         (Some("http"), Some(authority)) => authority.as_str(),
         (None, _) => return Err("this is a proxy, which needs the whole URL".to_owned()),

@@ -4,10 +4,10 @@
 //! proxy performs another one with the server and checks its certificate. Both connections speak HTTP/1.1 only.
 
 use super::Connection;
-use super::forward::{MAX_BUFFER, Reply, forward, refused};
+use super::forward::{ForwardedBody, MAX_BUFFER, forward, refused};
 use super::{Refusal, RefusalKind};
-use crate::observer::{Outcome, Report};
-use crate::target::{Scheme, Target};
+use crate::observer::{ExchangeOutcome, ExchangeReport};
+use crate::target::{RequestTarget, Scheme};
 use http::header::{HOST, HeaderMap, HeaderValue, UPGRADE};
 use http::uri::Authority;
 use http::{Method, Request, Response, Uri};
@@ -30,17 +30,17 @@ const TLS: &str = "TLS";
 /// Serves the requests in a tunnel to `origin`.
 pub(super) async fn serve(
     connection: &Arc<Connection>,
-    origin: &Target,
+    origin: &RequestTarget,
     program: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
     let Some(credentials) = &connection.settings.credentials else { return };
     let in_progress = InProgress::begin(&connection.handshakes);
     let accepted = match credentials.issuer().server(origin) {
-        Err(error) => Err(Outcome::Failed(error)),
+        Err(error) => Err(ExchangeOutcome::Failed(error)),
         Ok(config) => match timeout(super::HEAD, TlsAcceptor::from(Arc::new(config)).accept(program)).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(Outcome::Handshake(reason(origin, &error))),
-            Err(_) => Err(Outcome::Handshake(format!(
+            Ok(Err(error)) => Err(ExchangeOutcome::Handshake(reason(origin, &error))),
+            Err(_) => Err(ExchangeOutcome::Handshake(format!(
                 "the program sent no TLS handshake to `{origin}` within {} s",
                 super::HEAD.as_secs()
             ))),
@@ -49,7 +49,7 @@ pub(super) async fn serve(
     let stream = match accepted {
         Ok(stream) => stream,
         Err(outcome) => {
-            Report::new(connection.settings.observer.clone(), TLS, origin).exchange.outcome = outcome;
+            ExchangeReport::new(connection.settings.observer.clone(), TLS, origin).exchange.outcome = outcome;
             return;
         }
     };
@@ -59,12 +59,12 @@ pub(super) async fn serve(
             Ok(()) => forward(connection, origin, request).await,
             Err(refusal) => {
                 let method = request.method().as_str();
-                let mut report = Report::new(connection.settings.observer.clone(), method, origin);
+                let mut report = ExchangeReport::new(connection.settings.observer.clone(), method, origin);
                 report.exchange.outcome = refusal.outcome();
                 Err(refusal)
             }
         };
-        Ok::<Response<Reply>, Infallible>(served.unwrap_or_else(|refusal| refused(&refusal)))
+        Ok::<Response<ForwardedBody>, Infallible>(served.unwrap_or_else(|refusal| refused(&refusal)))
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(super::HEAD).max_buf_size(MAX_BUFFER);
@@ -89,7 +89,7 @@ impl Drop for InProgress<'_> {
 }
 
 /// Describes the end of a handshake with a program.
-fn reason(origin: &Target, error: &io::Error) -> String {
+fn reason(origin: &RequestTarget, error: &io::Error) -> String {
     match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
         Some(Error::AlertReceived(alert)) => format!(
             "the program does not trust the certificate of the proxy for `{origin}` ({alert:?}): it does not read the \
@@ -105,7 +105,7 @@ fn reason(origin: &Target, error: &io::Error) -> String {
 }
 
 /// Checks that a request is one for the host of the tunnel.
-fn checked(origin: &Target, request: &Request<Incoming>) -> Result<(), Refusal> {
+fn checked(origin: &RequestTarget, request: &Request<Incoming>) -> Result<(), Refusal> {
     let refuse = |kind: RefusalKind, text: String| Err(Refusal { kind, text });
     if request.method() == Method::CONNECT || !request.uri().path().starts_with('/') {
         return refuse(RefusalKind::Malformed, "a tunnel in a tunnel, or a request without a path".to_owned());
@@ -126,10 +126,10 @@ fn checked(origin: &Target, request: &Request<Incoming>) -> Result<(), Refusal> 
 }
 
 /// Returns whether the URL and the field `host` name `origin`. An absent one counts as matching.
-fn is_for(origin: &Target, uri: &Uri, headers: &HeaderMap) -> bool {
+fn is_for(origin: &RequestTarget, uri: &Uri, headers: &HeaderMap) -> bool {
     let names_origin = |authority: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '[' | ']');
-        let target = Target::parse(&format!("{}://{authority}/", Scheme::Https.as_str()));
+        let target = RequestTarget::parse(&format!("{}://{authority}/", Scheme::Https.as_str()));
         authority.chars().all(is_plain) && target.is_ok_and(|target| target.has_origin_of(origin))
     };
     let scheme = uri.scheme_str().is_none_or(|scheme| scheme == Scheme::Https.as_str());

@@ -23,14 +23,14 @@ mod socks;
 pub use credentials::{AuthorityError, CredentialValues, ProxyCredential, ProxyCredentials};
 
 use crate::dial::dial;
-use crate::error::Failure;
+use crate::error::ExchangeFailure;
 use crate::limits::Clock;
 use crate::metered::Metered;
 use crate::network::Network;
-use crate::observer::{Meter, Observer, Outcome, Report};
+use crate::observer::{ExchangeOutcome, ExchangeReport, Meter, Observer};
 use crate::policy::{Denial, Hosts};
-use crate::target::{InvalidUrl, Scheme, Target};
-use crate::tls::Transport;
+use crate::target::{InvalidUrl, RequestTarget, Scheme};
+use crate::tls::ConnectionStream;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,23 +80,23 @@ pub struct Proxy {
 struct Connection {
     settings: ProxySettings,
     /// The target of the request that is being served.
-    current: Mutex<Option<Target>>,
+    current: Mutex<Option<RequestTarget>>,
     /// The number of TLS handshakes with programs.
     handshakes: watch::Sender<usize>,
 }
 
 /// A connection to a target, and the report that is made when it is dropped.
-struct Opened {
-    stream: Metered<Box<dyn Transport>>,
-    report: Report,
+struct TargetConnection {
+    stream: Metered<Box<dyn ConnectionStream>>,
+    report: ExchangeReport,
 }
 
 /// A tunnel that the rules allow.
 enum Tunnel {
     /// Moves bytes to and from a server.
-    Opaque(Opened),
+    Opaque(TargetConnection),
     /// Serves the requests to this origin one by one, because credentials belong to it.
-    Inspected(Target),
+    Inspected(RequestTarget),
 }
 
 /// A request that was not served.
@@ -172,14 +172,14 @@ impl Connection {
     }
 
     /// Connects to a target if the rules allow it. `method` is for the report.
-    async fn open(&self, method: &str, target: &Target) -> Result<Opened, Refusal> {
-        let mut report = Report::new(self.settings.observer.clone(), method, target);
+    async fn open(&self, method: &str, target: &RequestTarget) -> Result<TargetConnection, Refusal> {
+        let mut report = ExchangeReport::new(self.settings.observer.clone(), method, target);
         // Before the rules are read, so that no change of them is missed.
         self.set_current(Some(target.clone()));
         match self.connect(target).await {
             Ok((stream, address)) => {
                 report.exchange.address = Some(address);
-                Ok(Opened { stream: Metered::new(stream, report.meter.clone()), report })
+                Ok(TargetConnection { stream: Metered::new(stream, report.meter.clone()), report })
             }
             Err(failure) => {
                 self.set_current(None);
@@ -191,14 +191,17 @@ impl Connection {
     }
 
     /// Connects to the server of `target`, with TLS if it is an origin inside of a tunnel.
-    async fn connect(&self, target: &Target) -> Result<(Box<dyn Transport>, SocketAddr), Failure> {
+    async fn connect(
+        &self,
+        target: &RequestTarget,
+    ) -> Result<(Box<dyn ConnectionStream>, SocketAddr), ExchangeFailure> {
         let ProxySettings { network, hosts, credentials, .. } = &self.settings;
         let hosts = hosts.borrow().clone();
         hosts.check(target)?;
         let clock = Clock::start(CONNECT, CancellationToken::new());
         let check = |address| hosts.check_address(target, address);
         let (stream, address) = dial(&**network, target, check, &clock).await?;
-        let stream: Box<dyn Transport> = match (target.scheme(), credentials) {
+        let stream: Box<dyn ConnectionStream> = match (target.scheme(), credentials) {
             (Scheme::Https, Some(credentials)) => credentials.tls().connect(target, stream, &clock).await?,
             _ => Box::new(stream),
         };
@@ -206,7 +209,7 @@ impl Connection {
     }
 
     /// Opens a tunnel if the rules allow it. `method` is for the report.
-    async fn tunnel(&self, method: &str, target: &Target) -> Result<Tunnel, Refusal> {
+    async fn tunnel(&self, method: &str, target: &RequestTarget) -> Result<Tunnel, Refusal> {
         let credentials = self.settings.credentials.as_ref();
         let Some(origin) = credentials.and_then(|credentials| credentials.inside(target)) else {
             return self.open(method, target).await.map(Tunnel::Opaque);
@@ -218,29 +221,31 @@ impl Connection {
             Ok(()) => Ok(Tunnel::Inspected(origin)),
             Err(denial) => {
                 let refusal = self.refusal(denial.into());
-                let mut report = Report::new(self.settings.observer.clone(), method, target);
+                let mut report = ExchangeReport::new(self.settings.observer.clone(), method, target);
                 report.exchange.outcome = refusal.outcome();
                 Err(refusal)
             }
         }
     }
 
-    fn refusal(&self, failure: Failure) -> Refusal {
+    fn refusal(&self, failure: ExchangeFailure) -> Refusal {
         let kind = match &failure {
-            Failure::Denied(_) => RefusalKind::Denied,
-            Failure::Invalid(_) => RefusalKind::Malformed,
-            Failure::TimedOut(_) => RefusalKind::TimedOut,
-            Failure::TooLarge(_) | Failure::Cancelled | Failure::Failed(_) => RefusalKind::Failed,
+            ExchangeFailure::Denied(_) => RefusalKind::Denied,
+            ExchangeFailure::Invalid(_) => RefusalKind::Malformed,
+            ExchangeFailure::TimedOut(_) => RefusalKind::TimedOut,
+            ExchangeFailure::TooLarge(_) | ExchangeFailure::Cancelled | ExchangeFailure::Failed(_) => {
+                RefusalKind::Failed
+            }
         };
         let advice = match &failure {
-            Failure::Denied(denial) => {
+            ExchangeFailure::Denied(denial) => {
                 self.settings.observer.iter().for_each(|observer| observer.denied(denial));
                 (self.settings.advice)(denial)
             }
             _ => None,
         };
         let text = match (&failure, advice) {
-            (Failure::TimedOut(after), _) => format!("no connection within {} s", after.as_secs()),
+            (ExchangeFailure::TimedOut(after), _) => format!("no connection within {} s", after.as_secs()),
             (failure, None) => failure.to_string(),
             (failure, Some(advice)) => format!("{failure}\nhint: {advice}"),
         };
@@ -251,12 +256,12 @@ impl Connection {
     fn malformed(&self, method: &str, host: &str, port: u16, reason: &str) -> Refusal {
         let refusal = Refusal { kind: RefusalKind::Malformed, text: reason.to_owned() };
         let shown = host.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-        let mut report = Report::of(self.settings.observer.clone(), method, shown, port);
+        let mut report = ExchangeReport::for_exchange(self.settings.observer.clone(), method, shown, port);
         report.exchange.outcome = refusal.outcome();
         refusal
     }
 
-    fn set_current(&self, target: Option<Target>) {
+    fn set_current(&self, target: Option<RequestTarget>) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
@@ -274,10 +279,10 @@ impl Connection {
 }
 
 impl Refusal {
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> ExchangeOutcome {
         match self.kind {
-            RefusalKind::Malformed | RefusalKind::Denied => Outcome::Denied(self.text.clone()),
-            RefusalKind::Failed | RefusalKind::TimedOut => Outcome::Failed(self.text.clone()),
+            RefusalKind::Malformed | RefusalKind::Denied => ExchangeOutcome::Denied(self.text.clone()),
+            RefusalKind::Failed | RefusalKind::TimedOut => ExchangeOutcome::Failed(self.text.clone()),
         }
     }
 }
@@ -294,8 +299,8 @@ impl Tunnel {
             Self::Opaque(mut opened) => {
                 let ended = copy_bidirectional(&mut program, &mut opened.stream).await;
                 opened.report.exchange.outcome = match ended {
-                    Ok(_) => Outcome::Complete,
-                    Err(error) => Outcome::Failed(error.to_string()),
+                    Ok(_) => ExchangeOutcome::Complete,
+                    Err(error) => ExchangeOutcome::Failed(error.to_string()),
                 };
             }
         }
@@ -316,10 +321,10 @@ async fn idle(meter: &Meter) {
 }
 
 /// Returns the target of `host:port`, where the host is a name, an IPv4 address or an IPv6 address in brackets.
-fn target_of(authority: &str) -> Result<Target, InvalidUrl> {
+fn target_of(authority: &str) -> Result<RequestTarget, InvalidUrl> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '[' | ']');
     match authority.chars().all(is_plain) {
-        true => Target::parse(&format!("http://{authority}/")),
+        true => RequestTarget::parse(&format!("http://{authority}/")),
         false => Err(InvalidUrl("its host contains a character that is not allowed in names".into())),
     }
 }

@@ -1,7 +1,7 @@
 //! SOCKS5 (RFC 1928), without authentication, and only to connect.
 
 use super::{Connection, Refusal, RefusalKind, target_of};
-use crate::target::Target;
+use crate::target::RequestTarget;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const NAME: &str = "SOCKS5";
 
 /// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reply {
+enum SocksReply {
     Succeeded = 0,
     Failed = 1,
     NotAllowed = 2,
@@ -33,7 +33,7 @@ enum Failed {
     /// The program is gone, or does not speak SOCKS5.
     Closed,
     /// It gets an answer.
-    Answered(Reply),
+    Answered(SocksReply),
     /// It named a host that has no or more than one reading.
     Malformed(String, u16, String),
 }
@@ -60,15 +60,15 @@ pub(super) async fn serve(
     };
     match opened {
         Ok(tunnel) => {
-            if answer(&mut stream, Reply::Succeeded).await.is_ok() {
+            if answer(&mut stream, SocksReply::Succeeded).await.is_ok() {
                 tunnel.serve(connection, stream).await;
             }
         }
         Err(Refusal { kind, .. }) => {
             let reply = match kind {
-                RefusalKind::Malformed | RefusalKind::Denied => Reply::NotAllowed,
-                RefusalKind::Failed => Reply::Failed,
-                RefusalKind::TimedOut => Reply::TimedOut,
+                RefusalKind::Malformed | RefusalKind::Denied => SocksReply::NotAllowed,
+                RefusalKind::Failed => SocksReply::Failed,
+                RefusalKind::TimedOut => SocksReply::TimedOut,
             };
             let _ = answer(&mut stream, reply).await;
         }
@@ -76,7 +76,7 @@ pub(super) async fn serve(
 }
 
 /// Answers the greeting and reads the request. Reads not a byte more.
-async fn handshake(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<Target, Failed> {
+async fn handshake(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<RequestTarget, Failed> {
     let [version, count] = read(stream).await?;
     if version != VERSION {
         return Err(Failed::Closed);
@@ -90,10 +90,10 @@ async fn handshake(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result
     stream.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
     let [version, command, reserved, kind] = read(stream).await?;
     if version != VERSION || reserved != 0 {
-        return Err(Failed::Answered(Reply::Failed));
+        return Err(Failed::Answered(SocksReply::Failed));
     }
     if command != 1 {
-        return Err(Failed::Answered(Reply::UnknownCommand));
+        return Err(Failed::Answered(SocksReply::UnknownCommand));
     }
     let host = match kind {
         1 => Ipv4Addr::from(read::<4>(stream).await?).to_string().into_bytes(),
@@ -104,7 +104,7 @@ async fn handshake(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result
             stream.read_exact(&mut name).await?;
             name
         }
-        _ => return Err(Failed::Answered(Reply::UnknownAddress)),
+        _ => return Err(Failed::Answered(SocksReply::UnknownAddress)),
     };
     let port = u16::from_be_bytes(read(stream).await?);
     let host = String::from_utf8_lossy(&host).into_owned();
@@ -122,7 +122,7 @@ async fn read<const N: usize>(stream: &mut (impl AsyncRead + Unpin)) -> io::Resu
     Ok(bytes)
 }
 
-async fn answer(stream: &mut (impl AsyncWrite + Unpin), reply: Reply) -> io::Result<()> {
+async fn answer(stream: &mut (impl AsyncWrite + Unpin), reply: SocksReply) -> io::Result<()> {
     // The address of the proxy's own end, which says nothing to a program.
     stream.write_all(&[VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
     stream.flush().await
@@ -133,13 +133,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn asked(request: &[u8]) -> Result<Target, Failed> {
+    fn asked(request: &[u8]) -> Result<RequestTarget, Failed> {
         let mut bytes = vec![5, 1, 0];
         bytes.extend(request);
         read_all(&bytes)
     }
 
-    fn read_all(bytes: &[u8]) -> Result<Target, Failed> {
+    fn read_all(bytes: &[u8]) -> Result<RequestTarget, Failed> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut stream = tokio::io::join(bytes, tokio::io::sink());
         runtime.block_on(handshake(&mut stream))
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn other_commands_kinds_and_versions_are_refused() {
         for (request, reply) in [
-            (&[5, 2, 0, 1, 1, 2, 3, 4, 0, 80][..], Reply::UnknownCommand),
-            (&[5, 3, 0, 1, 1, 2, 3, 4, 0, 80], Reply::UnknownCommand),
-            (&[5, 1, 0, 2, 1, 2, 3, 4, 0, 80], Reply::UnknownAddress),
-            (&[5, 1, 9, 1, 1, 2, 3, 4, 0, 80], Reply::Failed),
+            (&[5, 2, 0, 1, 1, 2, 3, 4, 0, 80][..], SocksReply::UnknownCommand),
+            (&[5, 3, 0, 1, 1, 2, 3, 4, 0, 80], SocksReply::UnknownCommand),
+            (&[5, 1, 0, 2, 1, 2, 3, 4, 0, 80], SocksReply::UnknownAddress),
+            (&[5, 1, 9, 1, 1, 2, 3, 4, 0, 80], SocksReply::Failed),
         ] {
             assert!(matches!(asked(request), Err(Failed::Answered(said)) if said == reply), "{request:?}");
         }

@@ -6,7 +6,7 @@
 use crate::support::network::{PUBLIC, TestNetwork};
 use crate::support::server::{Server, answer, redirect};
 use crate::support::{fetch, policy};
-use pinion_egress::{Access, Client, ClientSettings, Credentials, Request, SendError};
+use pinion_egress::{Client, ClientSettings, Credentials, Request, RequestAccess, SendError};
 use std::sync::Arc;
 
 const GRANT: &[&str] = &["GET,HEAD https://api.example.com/v1/*"];
@@ -326,7 +326,7 @@ async fn certificate_of_another_host_is_refused() {
     let client = Client::new(ClientSettings { network: TestNetwork::with_api(server.address), ..Default::default() });
     let (rules, none) = (policy(&["api.example.com"]), Credentials::default());
     let error =
-        client.unwrap().send(Request::new("GET", "https://api.example.com/"), &Access::new(&rules, &none)).await;
+        client.unwrap().send(Request::new("GET", "https://api.example.com/"), &RequestAccess::new(&rules, &none)).await;
     assert!(error.unwrap_err().to_string().starts_with("no TLS connection to `https://api.example.com`"));
     assert!(server.lines().is_empty());
 }

@@ -5,7 +5,7 @@ use crate::support::server::{Server, answer, redirect};
 use crate::support::{Reports, SECRET, client, credentials, fetch, policy, read, with_key};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use pinion_egress::{Access, Credentials, Placement, Redirects, Request, SendError};
+use pinion_egress::{Credentials, Placement, Redirects, Request, RequestAccess, SendError};
 use pinion_redact::Secrets;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ async fn credential_reaches_its_host_in_its_place() {
     for placement in [Placement::Bearer, basic, header("x-api-key"), query()] {
         let keys = credentials(placement, &["GET https://api.example.com/v1"]);
         let request = with_key(Request::new("GET", "https://api.example.com/v1/x?a=b"));
-        let response = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap();
+        let response = client(&network).send(request, &RequestAccess::new(&rules, &keys)).await.unwrap();
         assert_eq!(response.url(), "https://api.example.com/v1/x?a=b");
     }
     let encoded = STANDARD.encode(format!("me:{SECRET}"));
@@ -67,7 +67,8 @@ async fn credential_is_sent_only_where_its_own_rules_allow() {
         ("GET", "http://api.example.com/v1/"),
         ("POST", "https://api.example.com/v1/"),
     ] {
-        let error = client(&network).send(with_key(Request::new(method, url)), &Access::new(&rules, &keys)).await;
+        let error =
+            client(&network).send(with_key(Request::new(method, url)), &RequestAccess::new(&rules, &keys)).await;
         let error = error.unwrap_err();
         assert!(matches!(error, SendError::Denied { request_sent: false, .. }), "{method} {url}");
         assert!(error.to_string().starts_with("the credential `key` must not be sent to"), "{error}");
@@ -75,9 +76,9 @@ async fn credential_is_sent_only_where_its_own_rules_allow() {
     // The rules of a credential grant nothing.
     let request = || with_key(Request::new("GET", "https://api.example.com/v1/"));
     let (nothing, none) = (policy(&[]), Credentials::default());
-    let error = client(&network).send(request(), &Access::new(&nothing, &keys)).await.unwrap_err();
+    let error = client(&network).send(request(), &RequestAccess::new(&nothing, &keys)).await.unwrap_err();
     assert!(error.to_string().starts_with("no network rule covers"), "{error}");
-    let error = client(&network).send(request(), &Access::new(&rules, &none)).await.unwrap_err();
+    let error = client(&network).send(request(), &RequestAccess::new(&rules, &none)).await.unwrap_err();
     assert_eq!(error.to_string(), "the credential `key` is not granted");
     assert!(network.addresses().is_empty());
 }
@@ -95,7 +96,7 @@ async fn own_header_or_parameter_beside_a_credential_is_refused() {
         let keys = credentials(placement, &["api.example.com"]);
         let headers = vec![(name.to_owned(), b"mine".to_vec())];
         let request = with_key(Request { headers, ..Request::new("GET", url) });
-        let error = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap_err();
+        let error = client(&network).send(request, &RequestAccess::new(&rules, &keys)).await.unwrap_err();
         assert!(matches!(error, SendError::InvalidRequest(_)), "{error}");
     }
     assert!(network.addresses().is_empty());
@@ -121,7 +122,7 @@ async fn redirect_to_another_origin_takes_no_credential_along() {
         let keys = credentials(placement, &["api.example.com", "other.example.net"]);
         let headers = own.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into();
         let request = with_key(Request { headers, ..Request::new("GET", format!("https://api.example.com{path}")) });
-        read(&client(&network), request, &Access::new(&rules, &keys)).await.unwrap();
+        read(&client(&network), request, &RequestAccess::new(&rules, &keys)).await.unwrap();
     }
     let received = other.received();
     for secret in [SECRET, "own", "a=b"] {
@@ -146,7 +147,7 @@ async fn redirect_within_the_origin_keeps_a_credential_of_the_path() {
     let keys = credentials(query(), &["https://api.example.com/v1"]);
     for path in ["a", "out"] {
         let request = with_key(Request::new("GET", format!("https://api.example.com/v1/{path}")));
-        let response = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap();
+        let response = client(&network).send(request, &RequestAccess::new(&rules, &keys)).await.unwrap();
         assert!(!response.url().contains(SECRET), "{}", response.url());
     }
     let lines = api.lines();
@@ -174,7 +175,7 @@ async fn redirect_that_carries_the_secret_elsewhere_is_refused() {
     let keys = credentials(query(), &["api.example.com"]);
     for path in ["plain", "base64", "host", "downgrade"] {
         let request = with_key(Request::new("GET", format!("https://api.example.com/{path}")));
-        let error = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap_err();
+        let error = client(&network).send(request, &RequestAccess::new(&rules, &keys)).await.unwrap_err();
         assert!(error.to_string().ends_with("contains a credential") && error.request_sent(), "{error}");
         assert!(is_clean(&format!("{error:?}")), "{error:?}");
     }
@@ -209,7 +210,7 @@ async fn echoed_secret_is_redacted_everywhere() {
         for credential in [Some("key".to_owned()), None] {
             let request = Request::new("GET", format!("https://api.example.com/?{which}"));
             let request = Request { credential, ..request };
-            let response = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap();
+            let response = client(&network).send(request, &RequestAccess::new(&rules, &keys)).await.unwrap();
             let headers: String = response.headers().map(|(_, value)| String::from_utf8_lossy(value)).collect();
             let body = String::from_utf8(response.collect(1000).await.unwrap()).unwrap();
             assert!(body.starts_with("a ") && body.ends_with(" b") && body.contains("[redacted]"), "{body}");
@@ -233,7 +234,7 @@ async fn answers_do_not_tell_whether_a_guess_is_right() {
     let network = network(&api, &own);
     let rules = policy(&["api.example.com", "other.example.net"]);
     let keys = credentials(Placement::Bearer, &["api.example.com"]);
-    let access = Access::new(&rules, &keys);
+    let access = RequestAccess::new(&rules, &keys);
     let client = client(&network);
     let (mut parts, whole) = (vec![SECRET[1..].to_owned()], SECRET.to_owned());
     parts.extend((1..SECRET.len()).map(|length| SECRET[..length].to_owned()));
@@ -271,9 +272,12 @@ async fn secret_in_other_encodings_of_the_body_is_refused() {
     let (keys, none) = (credentials(Placement::Bearer, &["api.example.com"]), Credentials::default());
     for encoding in ["br", "deflate", "zstd", "gzip,gzip", "br,gzip"] {
         let request = || Request::new("GET", format!("https://api.example.com/?{encoding}"));
-        let error = read(&client(&network), with_key(request()), &Access::new(&rules, &keys)).await.unwrap_err();
+        let error = read(&client(&network), with_key(request()), &RequestAccess::new(&rules, &keys)).await.unwrap_err();
         assert!(error.to_string().contains("credentials would not be recognized"), "{error}");
-        assert_eq!(read(&client(&network), request(), &Access::new(&rules, &none)).await, Ok("opaque".to_owned()));
+        assert_eq!(
+            read(&client(&network), request(), &RequestAccess::new(&rules, &none)).await,
+            Ok("opaque".to_owned())
+        );
     }
 }
 
@@ -284,7 +288,7 @@ async fn returned_redirect_is_redacted() {
     let rules = policy(&["api.example.com"]);
     let keys = credentials(query(), &["api.example.com"]);
     let request = Request { redirects: Redirects::Return, ..with_key(Request::new("GET", "https://api.example.com/")) };
-    let response = client(&network).send(request, &Access::new(&rules, &keys)).await.unwrap();
+    let response = client(&network).send(request, &RequestAccess::new(&rules, &keys)).await.unwrap();
     assert_eq!(response.header("location"), Some(b"/next/?key=[redacted]".as_slice()));
 }
 
@@ -295,7 +299,7 @@ async fn errors_reports_and_debug_output_contain_no_secret() {
     let rules = policy(&["GET https://api.example.com/v1"]);
     let keys = credentials(query(), &["api.example.com"]);
     let reports = Arc::new(Reports::default());
-    let access = Access { observer: Some(reports.clone()), ..Access::new(&rules, &keys) };
+    let access = RequestAccess { observer: Some(reports.clone()), ..RequestAccess::new(&rules, &keys) };
     let own = "own-secret-1234";
     let mut texts = String::new();
     for url in [
@@ -325,7 +329,7 @@ async fn credential_for_this_machine_is_sent_without_tls() {
     let rules = policy(&["http://localhost:3000", "http://api.example.com"]);
     let keys = credentials(Placement::Bearer, &["http://localhost:3000"]);
     let request = with_key(Request::new("GET", "http://localhost:3000/"));
-    assert_eq!(read(&client(&network), request, &Access::new(&rules, &keys)).await, Ok("local".to_owned()));
+    assert_eq!(read(&client(&network), request, &RequestAccess::new(&rules, &keys)).await, Ok("local".to_owned()));
     assert_eq!(server.values("authorization").len(), 1);
     // A name that only resolves to this machine does not count as one of its names.
     network.answers("mine.example", "127.0.0.1");

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use pinion_egress::{CredentialValues, Outcome, Placement, ProxyCredential, ProxyCredentials};
+use pinion_egress::{CredentialValues, ExchangeOutcome, Placement, ProxyCredential, ProxyCredentials};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -82,7 +82,7 @@ impl Inserting {
         Program::start(stream, host, self.credentials.authority().as_bytes(), b"http/1.1").await
     }
 
-    fn outcomes(&self) -> Vec<(String, Option<String>, Outcome)> {
+    fn outcomes(&self) -> Vec<(String, Option<String>, ExchangeOutcome)> {
         let reports = self.proxy.reports.0.lock().unwrap();
         assert!(!format!("{reports:?}").contains(SECRET));
         reports
@@ -156,7 +156,7 @@ async fn placeholder_is_replaced_in_the_places_of_its_credential() {
                 program.send("POST", &format!("/{placeholder}?key={placeholder}&a=b"), &fields, &placeholder).await;
             assert_eq!((said.0, said.2.as_str()), (200, "ok"));
         }
-        let ended = ("POST".to_owned(), Some("key".to_owned()), Outcome::Complete);
+        let ended = ("POST".to_owned(), Some("key".to_owned()), ExchangeOutcome::Complete);
         assert_eq!(pinion.outcomes(), [ended.clone(), ended]);
         assert_eq!(server.values("x-other").last(), Some(&placeholder));
     }
@@ -207,7 +207,7 @@ async fn request_without_a_placeholder_gets_no_credential() {
     let (status, fields, body) = program.send("GET", "/v1/x", &[("accept-encoding", "br, gzip")], "").await;
     assert!(status == 401 && fields.contains("www-authenticate") && body == "who are you?");
     assert_eq!(server.values("accept-encoding"), ["identity"]);
-    assert_eq!(pinion.outcomes(), [("GET".to_owned(), None, Outcome::Complete)]);
+    assert_eq!(pinion.outcomes(), [("GET".to_owned(), None, ExchangeOutcome::Complete)]);
 }
 
 #[tokio::test]
@@ -336,7 +336,7 @@ async fn certificate_is_for_the_host_of_the_tunnel_only() {
         .outcomes()
         .into_iter()
         .map(|(method, _, outcome)| match outcome {
-            Outcome::Handshake(reason) if method == "TLS" => reason,
+            ExchangeOutcome::Handshake(reason) if method == "TLS" => reason,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -359,7 +359,7 @@ async fn server_with_an_invalid_certificate_gets_no_request() {
     let (status, _, body) = program.send("GET", "/", &fields, "").await;
     assert!(status == 502 && body.contains("no TLS connection to `https://wrong.example`"), "{body}");
     assert!(server.lines().is_empty() && pinion.values.0.load(Ordering::SeqCst) == 0);
-    assert!(matches!(&pinion.outcomes()[0], (_, None, Outcome::Failed(why)) if why.contains("certificate")));
+    assert!(matches!(&pinion.outcomes()[0], (_, None, ExchangeOutcome::Failed(why)) if why.contains("certificate")));
 }
 
 #[tokio::test]
@@ -435,7 +435,9 @@ async fn requests_that_could_mislead_a_server_get_no_secret() {
     assert!(server.lines().is_empty());
     let outcomes = pinion.outcomes();
     assert!(
-        outcomes.iter().all(|(_, credential, outcome)| credential.is_none() && matches!(outcome, Outcome::Denied(_)))
+        outcomes
+            .iter()
+            .all(|(_, credential, outcome)| credential.is_none() && matches!(outcome, ExchangeOutcome::Denied(_)))
     );
 }
 

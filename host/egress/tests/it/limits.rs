@@ -5,7 +5,7 @@ use crate::support::server::{RawServer, Server, answer};
 use crate::support::{client, policy, read};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use pinion_egress::{Access, Credentials, Limit, Limits, Request, SendError};
+use pinion_egress::{Credentials, Limit, Request, RequestAccess, RequestLimits, SendError};
 use std::io::Write as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -13,18 +13,22 @@ fn get(path: &str) -> Request {
     Request::new("GET", format!("http://api.example.com{path}"))
 }
 
-async fn limited(network: &std::sync::Arc<TestNetwork>, request: Request, limits: Limits) -> Result<String, SendError> {
+async fn limited(
+    network: &std::sync::Arc<TestNetwork>,
+    request: Request,
+    limits: RequestLimits,
+) -> Result<String, SendError> {
     let (rules, none) = (policy(&["http://api.example.com"]), Credentials::default());
-    read(&client(network), request, &Access { limits, ..Access::new(&rules, &none) }).await
+    read(&client(network), request, &RequestAccess { limits, ..RequestAccess::new(&rules, &none) }).await
 }
 
 #[tokio::test]
 async fn bodies_end_at_their_limits() {
     let server = Server::http(|_| answer(200, &[], vec![b'x'; 1000])).await;
     let network = TestNetwork::with_api(server.address);
-    let limits = Limits { request_body: 10, response_body: 1000, ..Limits::default() };
+    let limits = RequestLimits { request_body: 10, response_body: 1000, ..RequestLimits::default() };
     assert_eq!(limited(&network, get("/"), limits).await.unwrap().len(), 1000);
-    let error = limited(&network, get("/"), Limits { response_body: 999, ..limits }).await.unwrap_err();
+    let error = limited(&network, get("/"), RequestLimits { response_body: 999, ..limits }).await.unwrap_err();
     assert_eq!(error, SendError::TooLarge { limit: Limit::ResponseBody(999), request_sent: true });
     assert_eq!(error.to_string(), "the body of the response exceeds 999 bytes");
     let error = limited(&network, Request { body: vec![0; 11].into(), ..get("/") }, limits).await.unwrap_err();
@@ -36,7 +40,7 @@ async fn caller_can_collect_less() {
     let server = Server::http(|_| answer(200, &[], vec![b'x'; 1000])).await;
     let network = TestNetwork::with_api(server.address);
     let (rules, none) = (policy(&["http://api.example.com"]), Credentials::default());
-    let response = client(&network).send(get("/"), &Access::new(&rules, &none)).await.unwrap();
+    let response = client(&network).send(get("/"), &RequestAccess::new(&rules, &none)).await.unwrap();
     let error = response.collect(10).await.unwrap_err();
     assert_eq!(error, SendError::TooLarge { limit: Limit::ResponseBody(10), request_sent: true });
 }
@@ -55,7 +59,7 @@ async fn decompression_bomb_ends_at_the_limit() {
     })
     .await;
     let network = TestNetwork::with_api(server.address);
-    let limits = Limits { response_body: 100_000, ..Limits::default() };
+    let limits = RequestLimits { response_body: 100_000, ..RequestLimits::default() };
     for path in ["/bomb", "/empty"] {
         let error = limited(&network, get(path), limits).await.unwrap_err();
         assert_eq!(error, SendError::TooLarge { limit: Limit::ResponseBody(100_000), request_sent: true }, "{path}");
@@ -71,7 +75,9 @@ async fn endless_body_ends_at_the_limit() {
     })
     .await;
     let network = TestNetwork::with_api(server.address);
-    let error = limited(&network, get("/"), Limits { response_body: 1 << 20, ..Limits::default() }).await.unwrap_err();
+    let error = limited(&network, get("/"), RequestLimits { response_body: 1 << 20, ..RequestLimits::default() })
+        .await
+        .unwrap_err();
     assert_eq!(error, SendError::TooLarge { limit: Limit::ResponseBody(1 << 20), request_sent: true });
 }
 
@@ -99,7 +105,7 @@ async fn response_header_ends_at_its_limit() {
         })
         .await;
         let network = TestNetwork::with_api(server.address);
-        let done = limited(&network, get("/"), Limits { headers: limit, ..Limits::default() }).await;
+        let done = limited(&network, get("/"), RequestLimits { headers: limit, ..RequestLimits::default() }).await;
         let too_large = SendError::TooLarge { limit: Limit::ResponseHeaders(limit), request_sent: true };
         assert_eq!(done, if is_allowed { Ok("ok".to_owned()) } else { Err(too_large) }, "{count} of {length}");
     }
@@ -120,7 +126,8 @@ async fn response_with_two_readings_is_refused() {
             let _ = stream.read(&mut [0; 1000]).await;
         })
         .await;
-        let error = limited(&TestNetwork::with_api(server.address), get("/"), Limits::default()).await.unwrap_err();
+        let error =
+            limited(&TestNetwork::with_api(server.address), get("/"), RequestLimits::default()).await.unwrap_err();
         assert!(matches!(error, SendError::Failed { request_sent: true, .. }), "{head}: {error}");
     }
 }

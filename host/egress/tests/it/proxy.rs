@@ -3,7 +3,7 @@
 use crate::support::network::{PUBLIC, TestNetwork};
 use crate::support::proxy::{Running, connect_to, head, hosts, socks};
 use crate::support::server::{RawServer, Server, answer};
-use pinion_egress::Outcome;
+use pinion_egress::ExchangeOutcome;
 use proptest::prelude::*;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -31,7 +31,7 @@ async fn tunnel_moves_bytes_in_both_directions() {
     let mut said = String::new();
     stream.read_to_string(&mut said).await.unwrap();
     assert_eq!(said, "hello");
-    assert_eq!(proxy.outcomes(), [("api.example.com".to_owned(), 443, Outcome::Complete)]);
+    assert_eq!(proxy.outcomes(), [("api.example.com".to_owned(), 443, ExchangeOutcome::Complete)]);
     let sent = proxy.reports.0.lock().unwrap()[0].clone();
     assert_eq!((sent.bytes_sent, sent.bytes_received, sent.method.as_str()), (5, 5, "CONNECT"));
 }
@@ -71,8 +71,10 @@ async fn plain_requests_are_forwarded_one_by_one() {
     assert_eq!(server.lines(), ["POST api.example.com/a?b=1"]);
     assert!(server.values("proxy-authorization").is_empty() && server.values("x-own").is_empty());
     let outcomes = proxy.outcomes();
-    assert_eq!(outcomes[0], ("api.example.com".to_owned(), 80, Outcome::Complete));
-    assert!(matches!(&outcomes[1].2, Outcome::Denied(why) if why.contains("`evil.example:80` is not an allowed host")));
+    assert_eq!(outcomes[0], ("api.example.com".to_owned(), 80, ExchangeOutcome::Complete));
+    assert!(
+        matches!(&outcomes[1].2, ExchangeOutcome::Denied(why) if why.contains("`evil.example:80` is not an allowed host"))
+    );
 }
 
 #[tokio::test]
@@ -272,7 +274,7 @@ async fn servers_that_fail_are_reported_as_such() {
         let said = proxy.says(connect_to(&format!("{name}:443"))).await;
         assert!(said.starts_with("HTTP/1.1 502"), "{name}: {said}");
     }
-    assert!(matches!(proxy.outcomes()[0].2, Outcome::Failed(_)));
+    assert!(matches!(proxy.outcomes()[0].2, ExchangeOutcome::Failed(_)));
 }
 
 #[tokio::test(start_paused = true)]

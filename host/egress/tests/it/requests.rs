@@ -5,7 +5,7 @@ use crate::support::server::{Server, answer, redirect};
 use crate::support::{Reports, client, fetch, policy, read};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use pinion_egress::{Access, Credentials, Outcome, Redirects, Request, SendError};
+use pinion_egress::{Credentials, ExchangeOutcome, Redirects, Request, RequestAccess, SendError};
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ async fn request_reaches_the_server_as_written() {
         body: "hello".into(),
         ..Request::new("POST", "https://api.example.com/v1/x/../y?q=a%20b#fragment")
     };
-    let response = client(&network).send(request, &Access::new(&rules, &none)).await.unwrap();
+    let response = client(&network).send(request, &RequestAccess::new(&rules, &none)).await.unwrap();
     assert_eq!((response.status(), response.header("x-a")), (201, Some(b"b".as_slice())));
     assert_eq!(response.url(), "https://api.example.com/v1/y?q=a%20b");
     assert_eq!(response.collect(100).await.unwrap(), b"hello");
@@ -93,7 +93,8 @@ async fn redirects_are_followed_returned_or_counted() {
         assert_eq!(error, SendError::Failed { message, request_sent: true });
     }
     let (rules, none) = (policy(&rules), Credentials::default());
-    let returned = client(&network).send(request("GET", "/loop", Redirects::Return), &Access::new(&rules, &none)).await;
+    let returned =
+        client(&network).send(request("GET", "/loop", Redirects::Return), &RequestAccess::new(&rules, &none)).await;
     let returned = returned.unwrap();
     assert_eq!((returned.status(), returned.header("location")), (302, Some(b"/loop".as_slice())));
 }
@@ -111,7 +112,7 @@ async fn compressed_body_is_decoded() {
     .await;
     let network = TestNetwork::with_api(server.address);
     let (rules, none) = (policy(&["http://api.example.com"]), Credentials::default());
-    let (client, access) = (client(&network), Access::new(&rules, &none));
+    let (client, access) = (client(&network), RequestAccess::new(&rules, &none));
     let get = |path: &str| Request::new("GET", format!("http://api.example.com{path}"));
     let mut response = client.send(get("/"), &access).await.unwrap();
     assert_eq!((response.header("content-encoding"), response.header("content-length")), (None, None));
@@ -137,7 +138,7 @@ async fn observer_gets_each_exchange_once() {
     let network = TestNetwork::with_api(server.address);
     let (rules, none) = (policy(&["http://api.example.com"]), Credentials::default());
     let reports = Arc::new(Reports::default());
-    let access = Access { observer: Some(reports.clone()), ..Access::new(&rules, &none) };
+    let access = RequestAccess { observer: Some(reports.clone()), ..RequestAccess::new(&rules, &none) };
     let client = client(&network);
     let sent = |path: &str| Request::new("POST", format!("http://api.example.com:80{path}"));
     read(&client, sent("/"), &access).await.unwrap();
@@ -149,10 +150,10 @@ async fn observer_gets_each_exchange_once() {
     assert_eq!(statuses, [(Some(200), api), (Some(200), api), (Some(307), api), (None, "other.example.net")]);
     assert_eq!(
         (&reports[0].outcome, &reports[1].outcome, &reports[2].outcome),
-        (&Outcome::Complete, &Outcome::Dropped, &Outcome::Dropped)
+        (&ExchangeOutcome::Complete, &ExchangeOutcome::Dropped, &ExchangeOutcome::Dropped)
     );
     let denied = "no network rule covers `POST http://other.example.net`";
-    assert_eq!(reports[3].outcome, Outcome::Denied(denied.to_owned()));
+    assert_eq!(reports[3].outcome, ExchangeOutcome::Denied(denied.to_owned()));
     assert!(reports[0].bytes_sent > 100 && reports[0].bytes_received > 1000 && reports[0].port == 80);
     assert_eq!((reports[3].bytes_sent, reports[3].address), (0, None));
 }

@@ -3,7 +3,9 @@
 use crate::support::network::{PUBLIC, TestNetwork};
 use crate::support::server::{RawServer, Server, redirect};
 use crate::support::{client, policy, read};
-use pinion_egress::{Access, ClientSettings, Connecting, Credentials, Limits, Network, Request, Resolving, SendError};
+use pinion_egress::{
+    ClientSettings, Connecting, Credentials, Network, Request, RequestAccess, RequestLimits, Resolving, SendError,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,7 @@ const RULES: &[&str] = &["http://api.example.com", "https://api.example.com"];
 async fn post(network: &Arc<TestNetwork>, scheme: &str) -> SendError {
     let (rules, none) = (policy(RULES), Credentials::default());
     let request = Request { body: "body".into(), ..Request::new("POST", format!("{scheme}://api.example.com/")) };
-    read(&client(network), request, &Access::new(&rules, &none)).await.unwrap_err()
+    read(&client(network), request, &RequestAccess::new(&rules, &none)).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -119,15 +121,15 @@ async fn time_to_connect_is_limited() {
         let settings = ClientSettings { network: Arc::new(Stuck { resolves }), ..ClientSettings::default() };
         let (client, rules, none) =
             (pinion_egress::Client::new(settings).unwrap(), policy(RULES), Credentials::default());
-        let mut access = Access::new(&rules, &none);
+        let mut access = RequestAccess::new(&rules, &none);
         let get = || Request::new("GET", "http://api.example.com/");
         let connect = Duration::from_secs(10);
         let error = client.send(get(), &access).await.unwrap_err();
         assert_eq!(error, SendError::TimedOut { after: connect, request_sent: false });
-        access.limits = Limits { total: Duration::from_secs(3), ..Limits::default() };
+        access.limits = RequestLimits { total: Duration::from_secs(3), ..RequestLimits::default() };
         let error = client.send(get(), &access).await.unwrap_err();
         assert_eq!(error.to_string(), "no complete response within 3 s");
-        access.limits = Limits { total: Duration::MAX, connect: Duration::MAX, ..Limits::default() };
+        access.limits = RequestLimits { total: Duration::MAX, connect: Duration::MAX, ..RequestLimits::default() };
         access.cancel.cancel();
         assert_eq!(client.send(get(), &access).await.unwrap_err(), SendError::Cancelled { request_sent: false });
     }
@@ -146,7 +148,10 @@ async fn silent_server_ends_with_the_time_limit() {
         let network = TestNetwork::with_api(server.address);
         let (rules, none) = (policy(RULES), Credentials::default());
         let total = Duration::from_millis(200);
-        let access = Access { limits: Limits { total, ..Limits::default() }, ..Access::new(&rules, &none) };
+        let access = RequestAccess {
+            limits: RequestLimits { total, ..RequestLimits::default() },
+            ..RequestAccess::new(&rules, &none)
+        };
         let error = read(&client(&network), Request::new("GET", "http://api.example.com/"), &access).await.unwrap_err();
         assert_eq!(error, SendError::TimedOut { after: total, request_sent: true });
     }
@@ -169,7 +174,7 @@ async fn cancelled_request_closes_its_connection() {
     .await;
     let network = TestNetwork::with_api(server.address);
     let (rules, none) = (policy(RULES), Credentials::default());
-    let access = Access { cancel, ..Access::new(&rules, &none) };
+    let access = RequestAccess { cancel, ..RequestAccess::new(&rules, &none) };
     let error = read(&client(&network), Request::new("GET", "http://api.example.com/"), &access).await.unwrap_err();
     assert_eq!(error, SendError::Cancelled { request_sent: true });
     closed.notified().await;
@@ -192,7 +197,7 @@ async fn dropped_response_closes_its_connection() {
     let network = TestNetwork::with_api(server.address);
     let (rules, none) = (policy(RULES), Credentials::default());
     let mut response = client(&network)
-        .send(Request::new("GET", "http://api.example.com/"), &Access::new(&rules, &none))
+        .send(Request::new("GET", "http://api.example.com/"), &RequestAccess::new(&rules, &none))
         .await
         .unwrap();
     assert_eq!(response.chunk().await.unwrap().as_deref(), Some(b"five".as_slice()));

@@ -12,7 +12,7 @@ use pinion_protocol::text::one_line;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Catalogue, Collector, Kind};
+use super::{Catalogue, CatalogueKind, Collector};
 use crate::limits::{MAX_CATALOGUE, MAX_QUOTED};
 
 /// Version of the format.
@@ -23,7 +23,7 @@ const REVISION: &str = "revision";
 const MAX_FILE: u64 = 2 * MAX_CATALOGUE as u64 + (256 << 10);
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredCatalogue {
     version: u32,
     identity: String,
     protocol: String,
@@ -105,7 +105,7 @@ pub(crate) fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
     let text = read_text(path, MAX_FILE)?;
-    let stored: Stored = serde_json::from_str(&text)?;
+    let stored: StoredCatalogue = serde_json::from_str(&text)?;
     if stored.version != VERSION || stored.identity != identity {
         return Err(io::Error::other("it is of another version or server"));
     }
@@ -113,7 +113,7 @@ fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
     let mut collector =
         Collector::new(&stored.protocol, &stored.software, stored.instructions.as_deref(), stored.has_resources);
     stored.problems.iter().for_each(|problem| collector.note(one_line(problem, MAX_QUOTED)));
-    for (kind, entries) in [(Kind::Tool, &stored.tools), (Kind::Prompt, &stored.prompts)] {
+    for (kind, entries) in [(CatalogueKind::Tool, &stored.tools), (CatalogueKind::Prompt, &stored.prompts)] {
         for entry in entries {
             match serde_json::from_str::<StoredEntry>(entry.get()) {
                 Ok(entry) => {
@@ -140,14 +140,14 @@ fn libc_flags() -> i32 {
 /// The directory cannot be created or written.
 pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> io::Result<()> {
     let path = path(directory, identity).ok_or_else(|| io::Error::other("the identity is not a digest"))?;
-    let entries = |entries: &[super::Entry]| {
-        let entry = |entry: &super::Entry| {
+    let entries = |entries: &[super::CatalogueEntry]| {
+        let entry = |entry: &super::CatalogueEntry| {
             let definition = RawValue::from_string(entry.definition.to_string())?;
             serde_json::value::to_raw_value(&StoredEntry { name: entry.name.clone(), definition })
         };
         entries.iter().map(entry).collect::<Result<Vec<_>, serde_json::Error>>()
     };
-    let stored = Stored {
+    let stored = StoredCatalogue {
         version: VERSION,
         identity: identity.to_owned(),
         protocol: catalogue.protocol.clone(),
@@ -186,8 +186,8 @@ mod tests {
 
     fn catalogue() -> Catalogue {
         let mut collector = Collector::new("2026-07-28", "demo 1.0", Some("Use it."), true);
-        collector.add(Kind::Tool, "echo", &json!({"name": "echo", "inputSchema": {"type": "object"}}));
-        collector.add(Kind::Prompt, "greet", &json!({"name": "greet"}));
+        collector.add(CatalogueKind::Tool, "echo", &json!({"name": "echo", "inputSchema": {"type": "object"}}));
+        collector.add(CatalogueKind::Prompt, "greet", &json!({"name": "greet"}));
         Catalogue { is_deaf: true, ..collector.finish() }
     }
 

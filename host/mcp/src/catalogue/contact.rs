@@ -18,7 +18,7 @@ const EXTENSION: &str = "contact";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ContactOutcome,
     /// The reason of a failure, as one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -29,7 +29,7 @@ pub struct Contact {
 /// Outcomes of a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ContactOutcome {
     /// The server connected and listed its offer.
     Ready,
     /// It could not be reached, or ended by itself.
@@ -42,7 +42,12 @@ pub enum Outcome {
 ///
 /// # Errors
 /// The directory cannot be created or written.
-pub(crate) fn write(directory: &Path, identity: &str, outcome: Outcome, problem: Option<&str>) -> io::Result<()> {
+pub(crate) fn write(
+    directory: &Path,
+    identity: &str,
+    outcome: ContactOutcome,
+    problem: Option<&str>,
+) -> io::Result<()> {
     let path = file(directory, identity, EXTENSION).ok_or_else(|| io::Error::other("the identity is not a digest"))?;
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let contact = Contact { outcome, problem: problem.map(str::to_owned), at };
@@ -68,12 +73,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path().join("mcp");
         assert_eq!(read(&cache, IDENTITY), None);
-        write(&cache, IDENTITY, Outcome::Ready, None).unwrap();
-        write(&cache, IDENTITY, Outcome::Failed, Some("is not\u{1b}[2J reachable")).unwrap();
+        write(&cache, IDENTITY, ContactOutcome::Ready, None).unwrap();
+        write(&cache, IDENTITY, ContactOutcome::Failed, Some("is not\u{1b}[2J reachable")).unwrap();
         let contact = read(&cache, IDENTITY).unwrap();
-        assert_eq!((contact.outcome, contact.problem.as_deref()), (Outcome::Failed, Some("is not␛[2J reachable")));
+        assert_eq!(
+            (contact.outcome, contact.problem.as_deref()),
+            (ContactOutcome::Failed, Some("is not␛[2J reachable"))
+        );
         std::fs::write(cache.join(format!("{IDENTITY}.contact")), "{").unwrap();
         assert_eq!(read(&cache, IDENTITY), None);
-        assert!(write(&cache, "../x", Outcome::Ready, None).is_err() && read(&cache, "../x").is_none());
+        assert!(write(&cache, "../x", ContactOutcome::Ready, None).is_err() && read(&cache, "../x").is_none());
     }
 }

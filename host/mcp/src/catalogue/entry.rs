@@ -3,7 +3,7 @@
 use pinion_protocol::text::one_line;
 use serde_json::{Map, Value, json};
 
-use super::Kind;
+use super::CatalogueKind;
 
 /// Members that are texts.
 const TEXTS: [&str; 2] = ["title", "description"];
@@ -18,7 +18,7 @@ const SWITCHES: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint"
 ///
 /// # Errors
 /// The entry cannot be used; the text names it and the reason.
-pub(crate) fn read(kind: Kind, entry: &Value) -> Result<(String, Value, Option<String>), String> {
+pub(crate) fn read(kind: CatalogueKind, entry: &Value) -> Result<(String, Value, Option<String>), String> {
     let label = kind.name();
     let Value::Object(members) = entry else {
         return Err(format!("dropped a {label} that is {}, not an object", type_of(entry)));
@@ -35,8 +35,8 @@ pub(crate) fn read(kind: Kind, entry: &Value) -> Result<(String, Value, Option<S
     let mut members = members.clone();
     describe(&mut members);
     let remark = match kind {
-        Kind::Tool => schema(&mut members).map_err(|problem| (label, problem)),
-        Kind::Prompt => Ok(arguments(&mut members)),
+        CatalogueKind::Tool => schema(&mut members).map_err(|problem| (label, problem)),
+        CatalogueKind::Prompt => Ok(arguments(&mut members)),
     };
     match remark {
         Ok(remark) => {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn schema_of_another_form_is_repaired_or_costs_only_its_tool() {
-        let schema = |schema: Value| read(Kind::Tool, &json!({ "name": "t", "inputSchema": schema }));
+        let schema = |schema: Value| read(CatalogueKind::Tool, &json!({ "name": "t", "inputSchema": schema }));
         let object = json!({ "type": "object" });
         for (given, remarks) in [(json!(null), false), (json!(true), true), (json!("{\"type\":\"object\"}"), true)] {
             let (name, definition, remark) = schema(given.clone()).unwrap();
@@ -139,7 +139,7 @@ mod tests {
                 "{given}"
             );
         }
-        assert_eq!(read(Kind::Tool, &json!({ "name": "t" })).unwrap().1["inputSchema"], object);
+        assert_eq!(read(CatalogueKind::Tool, &json!({ "name": "t" })).unwrap().1["inputSchema"], object);
         for given in [json!([]), json!(false), json!("x"), json!("[]"), json!(7)] {
             let problem = schema(given.clone()).unwrap_err();
             assert!(problem.starts_with("dropped tool `t`: its `inputSchema` is "), "{problem}");
@@ -157,10 +157,10 @@ mod tests {
             "name": "t", "icons": [{ "src": "x" }], "annotations": { "destructiveHint": true }, "execution": {},
             "inputSchema": { "type": "object" }, "other": 1,
         });
-        assert_eq!(read(Kind::Tool, &odd).unwrap(), ("t".to_owned(), plain, None));
+        assert_eq!(read(CatalogueKind::Tool, &odd).unwrap(), ("t".to_owned(), plain, None));
         for (annotations, icons) in [(json!("x"), json!({})), (json!([]), json!(1))] {
             let odd = json!({ "name": "t", "annotations": annotations, "icons": icons, "inputSchema": {} });
-            assert_eq!(read(Kind::Tool, &odd).unwrap().1, json!({ "name": "t", "inputSchema": {} }));
+            assert_eq!(read(CatalogueKind::Tool, &odd).unwrap().1, json!({ "name": "t", "inputSchema": {} }));
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
             (json!("t"), "dropped a tool that is a string, not an object"),
             (json!(null), "dropped a tool that is null, not an object"),
         ] {
-            assert_eq!(read(Kind::Tool, &entry).unwrap_err(), expected);
+            assert_eq!(read(CatalogueKind::Tool, &entry).unwrap_err(), expected);
         }
     }
 
@@ -181,10 +181,10 @@ mod tests {
     fn arguments_of_a_prompt_that_have_no_name_are_dropped_alone() {
         let prompt =
             json!({ "name": "p", "arguments": [{ "name": "a", "required": "yes", "description": 1 }, {}, "b"] });
-        let (_, definition, remark) = read(Kind::Prompt, &prompt).unwrap();
+        let (_, definition, remark) = read(CatalogueKind::Prompt, &prompt).unwrap();
         assert_eq!(definition, json!({ "name": "p", "arguments": [{ "name": "a" }] }));
         assert_eq!(remark.unwrap(), "prompt `p`: 2 of its arguments have no name");
-        let (_, definition, _) = read(Kind::Prompt, &json!({ "name": "p", "arguments": { "a": 1 } })).unwrap();
+        let (_, definition, _) = read(CatalogueKind::Prompt, &json!({ "name": "p", "arguments": { "a": 1 } })).unwrap();
         assert_eq!(definition, json!({ "name": "p" }));
     }
 }

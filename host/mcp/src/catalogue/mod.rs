@@ -18,7 +18,7 @@ const MAX_PROBLEMS: usize = 64;
 
 /// A tool or prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogueEntry {
     pub(crate) name: String,
     /// The definition as JSON.
     pub(crate) definition: Arc<str>,
@@ -32,8 +32,8 @@ pub(crate) struct Catalogue {
     /// Name and version that the server calls itself.
     pub(crate) software: String,
     pub(crate) instructions: Option<String>,
-    pub(crate) tools: Vec<Entry>,
-    pub(crate) prompts: Vec<Entry>,
+    pub(crate) tools: Vec<CatalogueEntry>,
+    pub(crate) prompts: Vec<CatalogueEntry>,
     pub(crate) has_resources: bool,
     /// The server does not survive or answer `server/discover`.
     pub(crate) is_deaf: bool,
@@ -46,17 +46,17 @@ pub(crate) struct Collector {
     bytes: usize,
     dropped: usize,
     catalogue: Catalogue,
-    names: HashSet<(Kind, String)>,
+    names: HashSet<(CatalogueKind, String)>,
 }
 
 /// A list of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum CatalogueKind {
     Tool,
     Prompt,
 }
 
-impl Kind {
+impl CatalogueKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -86,7 +86,7 @@ impl Collector {
     }
 
     /// Adds an entry. Returns false once the list is full, so that no further page is worth fetching.
-    pub(crate) fn add(&mut self, kind: Kind, name: &str, definition: &impl Serialize) -> bool {
+    pub(crate) fn add(&mut self, kind: CatalogueKind, name: &str, definition: &impl Serialize) -> bool {
         match serde_json::to_string(definition) {
             Ok(definition) => self.add_text(kind, name, &definition),
             Err(_) => true,
@@ -94,7 +94,7 @@ impl Collector {
     }
 
     /// Adds an entry of any form. An entry that cannot be used is dropped and does not affect the others.
-    pub(crate) fn add_any(&mut self, kind: Kind, entry: &Value) -> bool {
+    pub(crate) fn add_any(&mut self, kind: CatalogueKind, entry: &Value) -> bool {
         match entry::read(kind, entry) {
             Ok((name, definition, remark)) => {
                 remark.into_iter().for_each(|remark| self.note(remark));
@@ -108,12 +108,12 @@ impl Collector {
     }
 
     /// Adds an entry whose definition is valid JSON.
-    pub(crate) fn add_text(&mut self, kind: Kind, name: &str, definition: &str) -> bool {
+    pub(crate) fn add_text(&mut self, kind: CatalogueKind, name: &str, definition: &str) -> bool {
         match self.check(kind, name, definition) {
             Ok(()) => {
                 self.bytes += definition.len();
                 self.names.insert((kind, name.to_owned()));
-                self.list(kind).push(Entry { name: name.to_owned(), definition: definition.into() });
+                self.list(kind).push(CatalogueEntry { name: name.to_owned(), definition: definition.into() });
             }
             Err(problem) => self.note(format!("dropped {} `{}`: {problem}", kind.name(), one_line(name, 64))),
         }
@@ -136,14 +136,14 @@ impl Collector {
         self.catalogue
     }
 
-    fn list(&mut self, kind: Kind) -> &mut Vec<Entry> {
+    fn list(&mut self, kind: CatalogueKind) -> &mut Vec<CatalogueEntry> {
         match kind {
-            Kind::Tool => &mut self.catalogue.tools,
-            Kind::Prompt => &mut self.catalogue.prompts,
+            CatalogueKind::Tool => &mut self.catalogue.tools,
+            CatalogueKind::Prompt => &mut self.catalogue.prompts,
         }
     }
 
-    fn check(&mut self, kind: Kind, name: &str, json: &str) -> Result<(), String> {
+    fn check(&mut self, kind: CatalogueKind, name: &str, json: &str) -> Result<(), String> {
         check_name(name)?;
         if self.list(kind).len() >= MAX_ENTRIES {
             return Err(format!("the server has more than {MAX_ENTRIES} {}s", kind.name()));
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn names_with_control_characters_are_dropped_and_shown_clean() {
         let mut collector = collector();
-        assert!(collector.add(Kind::Tool, "good", &json!({"name": "good"})));
+        assert!(collector.add(CatalogueKind::Tool, "good", &json!({"name": "good"})));
         for name in ["", "a b", "evil\u{1b}[31m", "a\u{202e}b", "tick`", &"x".repeat(200), "new\nline"] {
-            assert!(collector.add(Kind::Tool, name, &json!({})));
+            assert!(collector.add(CatalogueKind::Tool, name, &json!({})));
         }
         let catalogue = collector.finish();
         assert_eq!(catalogue.tools.len(), 1);
@@ -229,7 +229,7 @@ mod tests {
         let mut collector = collector();
         let mut wants_more = true;
         for n in 0..MAX_ENTRIES + 100 {
-            wants_more = collector.add(Kind::Tool, &format!("tool{n}"), &json!({"n": n}));
+            wants_more = collector.add(CatalogueKind::Tool, &format!("tool{n}"), &json!({"n": n}));
         }
         assert!(!wants_more);
         let catalogue = collector.finish();
@@ -241,11 +241,11 @@ mod tests {
     fn giant_deep_and_repeated_definitions_are_dropped() {
         let mut collector = collector();
         let bomb = (0..100).fold(json!({}), |inner, _| json!({"properties": {"x": inner}}));
-        collector.add(Kind::Tool, "deep", &bomb);
-        collector.add(Kind::Tool, "giant", &json!({"description": "x".repeat(MAX_DEFINITION)}));
-        collector.add(Kind::Tool, "twice", &json!({"n": 1}));
-        collector.add(Kind::Tool, "twice", &json!({"n": 2}));
-        collector.add(Kind::Prompt, "twice", &json!({"n": 3}));
+        collector.add(CatalogueKind::Tool, "deep", &bomb);
+        collector.add(CatalogueKind::Tool, "giant", &json!({"description": "x".repeat(MAX_DEFINITION)}));
+        collector.add(CatalogueKind::Tool, "twice", &json!({"n": 1}));
+        collector.add(CatalogueKind::Tool, "twice", &json!({"n": 2}));
+        collector.add(CatalogueKind::Prompt, "twice", &json!({"n": 3}));
         let catalogue = collector.finish();
         assert_eq!(catalogue.tools.len(), 1);
         assert_eq!(&*catalogue.tools[0].definition, r#"{"n":1}"#);
@@ -264,7 +264,11 @@ mod tests {
     fn total_size_is_bounded() {
         let mut collector = collector();
         for n in 0..64 {
-            collector.add(Kind::Tool, &format!("tool{n}"), &json!({"description": "x".repeat(MAX_DEFINITION / 2)}));
+            collector.add(
+                CatalogueKind::Tool,
+                &format!("tool{n}"),
+                &json!({"description": "x".repeat(MAX_DEFINITION / 2)}),
+            );
         }
         let total: usize = collector.finish().tools.iter().map(|tool| tool.definition.len()).sum();
         assert!(total <= MAX_CATALOGUE && total > MAX_CATALOGUE / 2);

@@ -6,7 +6,7 @@
 use super::expand::{Lookup, Unexpanded, Variables, expand};
 use super::members::{Located, Mistake, without_comments};
 use super::oauth::OAuth;
-use super::{ConfigSource, ServerConfig, ToolFilter, Transport};
+use super::{ConfigSource, ServerConfig, ServerTransport, ToolFilter};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -31,14 +31,14 @@ pub struct ServerFile {
     /// The servers that can be used, in the order of the file.
     pub servers: Vec<ServerConfig>,
     /// Mistakes of servers, and of the file itself.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
     /// Texts about members without effect.
     pub notices: Vec<String>,
 }
 
 /// A mistake in a file, which disables a server or the whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The server, unless the whole file is unusable.
     pub server: Option<String>,
     /// Line of the mistake, counted from 1.
@@ -55,7 +55,12 @@ impl ServerFile {
     pub fn parse(text: &str, source: &ConfigSource, variables: Variables<'_>) -> Self {
         let mut file = Self::default();
         if let Err(mistake) = file.read(text, source, variables) {
-            file.problems.push(Problem { server: None, line: mistake.line, message: mistake.message, hint: None });
+            file.problems.push(ConfigProblem {
+                server: None,
+                line: mistake.line,
+                message: mistake.message,
+                hint: None,
+            });
         }
         if file.notices.len() > MAX_NOTICES {
             let more = file.notices.len() - MAX_NOTICES;
@@ -99,12 +104,12 @@ impl ServerFile {
 
     fn server(&mut self, name: &str, value: Located<'_>, source: &ConfigSource, variables: Variables<'_>) {
         let mut problem = |line, Unexpanded { message, hint }| {
-            self.problems.push(Problem { server: Some(name.to_owned()), line, message, hint });
+            self.problems.push(ConfigProblem { server: Some(name.to_owned()), line, message, hint });
         };
         if let Err(why) = check_name(name) {
             return problem(value.line, Unexpanded { message: why, hint: None });
         }
-        let entry = match Entry::read(value) {
+        let entry = match ServerEntry::read(value) {
             Ok(entry) => entry,
             Err(mistake) => return problem(mistake.line, Unexpanded { message: mistake.message, hint: None }),
         };
@@ -113,7 +118,7 @@ impl ServerFile {
         }));
         match entry.config(name, source, variables) {
             Ok(config) => self.servers.push(config),
-            Err((line, why)) => self.problems.push(Problem {
+            Err((line, why)) => self.problems.push(ConfigProblem {
                 server: Some(name.to_owned()),
                 line,
                 message: why.message,
@@ -141,7 +146,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 /// The members of a server as written, each with its line.
 #[derive(Default)]
-struct Entry {
+struct ServerEntry {
     line: usize,
     kind: Option<(String, usize)>,
     command: Option<(String, usize)>,
@@ -186,7 +191,7 @@ fn given(members: &BTreeMap<String, Option<Plain>>) -> impl Iterator<Item = (&St
     members.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
 }
 
-impl Entry {
+impl ServerEntry {
     fn read(value: Located<'_>) -> Result<Self, Mistake> {
         let mut entry = Self { line: value.line, ..Self::default() };
         for (name, value) in value.members()? {
@@ -258,7 +263,7 @@ impl Entry {
                     env.insert(name.clone(), filled(&value.text(), self.env.1)?);
                 }
                 let cwd = self.cwd.as_ref().map(|(cwd, line)| filled(cwd, *line).map(PathBuf::from)).transpose()?;
-                Transport::Stdio { command, args, env, cwd }
+                ServerTransport::Stdio { command, args, env, cwd }
             }
             (_, Some((url, line)), kind) => {
                 let sse = match kind {
@@ -280,7 +285,7 @@ impl Entry {
                     }
                     headers.insert(name.clone(), SecretString::from(value));
                 }
-                Transport::Http { url, headers, sse }
+                ServerTransport::Http { url, headers, sse }
             }
             (_, None, Some(("http" | "streamable-http" | "sse", line))) => {
                 return wrong(line, "it has no `url`".to_owned());

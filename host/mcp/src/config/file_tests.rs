@@ -33,16 +33,16 @@ fn both_transports_are_read_with_all_their_members() {
     );
     assert_eq!((file.problems, file.notices), (vec![], vec![]));
     let [files, web, old] = &file.servers[..] else { panic!("three servers") };
-    let Transport::Stdio { command, args, env, cwd } = &files.transport else { panic!("a program") };
+    let ServerTransport::Stdio { command, args, env, cwd } = &files.transport else { panic!("a program") };
     assert_eq!((command.as_str(), &args[2][..], cwd.as_deref()), ("npx", "t0k", Some("sub".as_ref())));
     assert_eq!(env.values().map(String::as_str).collect::<Vec<_>>(), ["d", "true", "1"]);
     assert!(files.network && !files.write && files.idle_timeout.is_none() && !files.tools.allows("rm"));
     assert_eq!(files.startup_timeout, Duration::from_millis(2500));
-    let Transport::Http { url, headers, sse: false } = &web.transport else { panic!("HTTP") };
+    let ServerTransport::Http { url, headers, sse: false } = &web.transport else { panic!("HTTP") };
     assert_eq!((url.as_str(), headers["Authorization"].expose_secret()), ("https://h/mcp", "Bearer t0k"));
     let redirect = web.oauth.redirect.as_ref().map(url::Url::as_str);
     assert_eq!((redirect, web.call_timeout), (Some("http://localhost:8123/callback"), Duration::from_secs(9)));
-    assert!(matches!(old.transport, Transport::Http { sse: true, .. }) && old.tools.allows("ab") && !old.network);
+    assert!(matches!(old.transport, ServerTransport::Http { sse: true, .. }) && old.tools.allows("ab") && !old.network);
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn null_is_a_member_that_is_not_set() {
     );
     assert_eq!((file.problems, file.notices), (vec![], vec![]));
     let [a, b, c] = &file.servers[..] else { panic!("three servers") };
-    let Transport::Stdio { args, env, .. } = &a.transport else { panic!("a program") };
+    let ServerTransport::Stdio { args, env, .. } = &a.transport else { panic!("a program") };
     assert_eq!((args.join(" "), env.len(), a.has_startup_limit), ("--port 8080 true".to_owned(), 0, false));
-    let Transport::Stdio { env, .. } = &b.transport else { panic!("a program") };
+    let ServerTransport::Stdio { env, .. } = &b.transport else { panic!("a program") };
     assert_eq!(env.keys().collect::<Vec<_>>(), ["B"]);
-    let Transport::Http { headers, .. } = &c.transport else { panic!("HTTP") };
+    let ServerTransport::Http { headers, .. } = &c.transport else { panic!("HTTP") };
     assert_eq!((headers.len(), headers["X-B"].expose_secret()), (1, "1"));
 }
 
@@ -148,7 +148,7 @@ proptest! {
     fn arguments_survive_a_round_trip(args in proptest::collection::vec("[^$]{0,20}", 0..5)) {
         let text = serde_json::json!({ "mcpServers": { "a": { "command": "x", "args": args } } }).to_string();
         let file = parse(&text);
-        let Transport::Stdio { args: read, .. } = &file.servers[0].transport else { panic!("a program") };
+        let ServerTransport::Stdio { args: read, .. } = &file.servers[0].transport else { panic!("a program") };
         prop_assert_eq!(read, &args);
     }
 }

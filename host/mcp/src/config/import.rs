@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// The form of a file of another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ImportFormat {
     /// `mcpServers`: Claude Code, Claude Desktop, Cursor and others. In `~/.claude.json`, `projects` has more servers.
     McpServers,
     /// `servers` and `inputs`: VS Code.
@@ -17,7 +17,7 @@ pub enum Format {
 
 /// A server found in a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct ImportedServer {
     /// Its name.
     pub name: String,
     /// Its entry for `mcpServers`.
@@ -30,29 +30,29 @@ pub struct Found {
 ///
 /// # Errors
 /// The file is invalid.
-pub fn import(text: &str, format: Format, project: Option<&str>) -> Result<Vec<Found>, String> {
+pub fn import(text: &str, format: ImportFormat, project: Option<&str>) -> Result<Vec<ImportedServer>, String> {
     let document = match format {
-        Format::Codex => {
+        ImportFormat::Codex => {
             let table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
             serde_json::to_value(table).map_err(|error| error.to_string())?
         }
-        Format::McpServers | Format::VsCode => {
+        ImportFormat::McpServers | ImportFormat::VsCode => {
             let text = without_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
             serde_json::from_str(&text).map_err(|error| error.to_string())?
         }
     };
     let servers: Vec<(&String, &Value)> = match format {
-        Format::Codex => members(document.get("mcp_servers")).collect(),
-        Format::VsCode => {
+        ImportFormat::Codex => members(document.get("mcp_servers")).collect(),
+        ImportFormat::VsCode => {
             let settings = document.get("mcp").and_then(|mcp| mcp.get("servers"));
             members(document.get("servers").or(settings)).collect()
         }
-        Format::McpServers => {
+        ImportFormat::McpServers => {
             let of_project = project.and_then(|project| document.get("projects")?.get(project)?.get("mcpServers"));
             members(document.get("mcpServers")).chain(members(of_project)).collect()
         }
     };
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<ImportedServer> = Vec::new();
     for (name, value) in servers {
         let Some(entry) = value.as_object() else { continue };
         let name = usable_name(name);
@@ -60,8 +60,8 @@ pub fn import(text: &str, format: Format, project: Option<&str>) -> Result<Vec<F
             continue;
         }
         found.push(match format {
-            Format::Codex => codex(name, entry),
-            Format::McpServers | Format::VsCode => json_entry(name, entry),
+            ImportFormat::Codex => codex(name, entry),
+            ImportFormat::McpServers | ImportFormat::VsCode => json_entry(name, entry),
         });
     }
     Ok(found)
@@ -107,7 +107,7 @@ const SAME: &[&str] = &[
     "description",
 ];
 
-fn json_entry(name: String, entry: &Map<String, Value>) -> Found {
+fn json_entry(name: String, entry: &Map<String, Value>) -> ImportedServer {
     let mut notes = Vec::new();
     let mut taken = Map::new();
     for (member, value) in entry {
@@ -124,7 +124,7 @@ fn json_entry(name: String, entry: &Map<String, Value>) -> Found {
             _ => notes.push(format!("`{member}` has no effect")),
         }
     }
-    Found { name, entry: Value::Object(taken), notes }
+    ImportedServer { name, entry: Value::Object(taken), notes }
 }
 
 /// Rewrites the variables of editors. Inputs that an editor asks for have no counterpart.
@@ -157,7 +157,7 @@ fn inputs_as_variables(text: &str) -> String {
     replaced
 }
 
-fn codex(name: String, entry: &Map<String, Value>) -> Found {
+fn codex(name: String, entry: &Map<String, Value>) -> ImportedServer {
     let mut notes = Vec::new();
     let mut taken = Map::new();
     let mut put = |member: &str, value: Value| {
@@ -210,14 +210,14 @@ fn codex(name: String, entry: &Map<String, Value>) -> Found {
     if !headers.is_empty() {
         put("headers", Value::Object(headers));
     }
-    Found { name, entry: Value::Object(taken), notes }
+    ImportedServer { name, entry: Value::Object(taken), notes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entries(text: &str, format: Format, project: Option<&str>) -> Vec<(String, String, usize)> {
+    fn entries(text: &str, format: ImportFormat, project: Option<&str>) -> Vec<(String, String, usize)> {
         let found = import(text, format, project).unwrap();
         found.into_iter().map(|found| (found.name, found.entry.to_string(), found.notes.len())).collect()
     }
@@ -227,7 +227,7 @@ mod tests {
         let text = "[mcp_servers.docs]\ncommand = \"npx\"\nargs = [\"-y\"]\nenv_vars = [\"A\"]\nstartup_timeout_sec = 20\n\
                     [mcp_servers.docs.env]\nB = \"1\"\n[mcp_servers.web]\nurl = \"https://h\"\nenabled = false\n\
                     bearer_token_env_var = \"T\"\nodd = 1\n";
-        let found = entries(text, Format::Codex, None);
+        let found = entries(text, ImportFormat::Codex, None);
         let entry = |at: usize| serde_json::from_str::<Value>(&found[at].1).unwrap();
         let env = json!({ "B": "1", "A": "${A:-}" });
         assert_eq!(entry(0), json!({ "command": "npx", "args": ["-y"], "startupTimeoutSeconds": 20, "env": env }));
@@ -241,7 +241,7 @@ mod tests {
         let text = r#"{"inputs": [{"id": "api-key"}], // keys
             "servers": {"My Server/1": {"type": "stdio", "command": "x", "env": {"K": "${input:api-key}", "H": "${env:HOME}"},
                         "envFile": ".env"}}}"#;
-        let found = entries(text, Format::VsCode, None);
+        let found = entries(text, ImportFormat::VsCode, None);
         assert_eq!(found[0].0, "My-Server-1");
         assert_eq!(found[0].1, r#"{"type":"stdio","command":"x","env":{"K":"${API_KEY}","H":"${HOME}"}}"#);
         assert_eq!(found[0].2, 2);
@@ -250,8 +250,11 @@ mod tests {
     #[test]
     fn servers_of_a_project_are_found_in_the_users_file() {
         let text = r#"{"mcpServers": {"a": {"command": "x"}}, "projects": {"/p": {"mcpServers": {"b": {"url": "http://h"}, "a": {}}}}}"#;
-        let names = |project| entries(text, Format::McpServers, project).into_iter().map(|e| e.0).collect::<Vec<_>>();
+        let names =
+            |project| entries(text, ImportFormat::McpServers, project).into_iter().map(|e| e.0).collect::<Vec<_>>();
         assert_eq!((names(None), names(Some("/p"))), (vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]));
-        assert!(import("{", Format::McpServers, None).is_err() && import("[", Format::Codex, None).is_err());
+        assert!(
+            import("{", ImportFormat::McpServers, None).is_err() && import("[", ImportFormat::Codex, None).is_err()
+        );
     }
 }

@@ -30,7 +30,7 @@ impl Mistake {
     }
 
     /// Takes over an error of the parser, whose position is relative to a value on `line`.
-    fn of(line: usize, error: &serde_json::Error) -> Self {
+    fn from_error(line: usize, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
         Self::new(line + error.line().saturating_sub(1), message)
@@ -51,7 +51,8 @@ impl<'a> Located<'a> {
     /// # Errors
     /// The value is not an object, is invalid JSON, or has a name twice.
     pub(super) fn members(self) -> Result<Members<'a>, Mistake> {
-        let raw: RawMembers<'a> = serde_json::from_str(self.raw).map_err(|error| Mistake::of(self.line, &error))?;
+        let raw: RawMembers<'a> =
+            serde_json::from_str(self.raw).map_err(|error| Mistake::from_error(self.line, &error))?;
         let mut members = Members::with_capacity(raw.0.len());
         let (mut offset, mut line) = (0, self.line);
         for (name, value) in raw.0 {
@@ -79,7 +80,7 @@ impl<'a> Located<'a> {
     /// # Errors
     /// The value has another type.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Mistake> {
-        serde_json::from_str(self.raw).map_err(|error| Mistake::of(self.line, &error))
+        serde_json::from_str(self.raw).map_err(|error| Mistake::from_error(self.line, &error))
     }
 }
 
@@ -98,7 +99,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                while let Some((name, value)) = map.next_entry::<MemberName<'de>, &'de RawValue>()? {
                     if members.len() == MAX_MEMBERS {
                         let most = MAX_MEMBERS;
                         return Err(de::Error::custom(format!("more than {most} members")));
@@ -113,12 +114,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
 }
 
 /// A name, borrowed unless it has escapes.
-struct Name<'a>(Cow<'a, str>);
+struct MemberName<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for MemberName<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
+        struct TextMemberVisitor;
+        impl<'de> Visitor<'de> for TextMemberVisitor {
             type Value = Cow<'de, str>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,7 +134,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
                 Ok(Cow::Owned(text.to_owned()))
             }
         }
-        deserializer.deserialize_str(Text).map(Self)
+        deserializer.deserialize_str(TextMemberVisitor).map(Self)
     }
 }
 

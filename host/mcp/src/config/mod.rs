@@ -9,8 +9,8 @@ mod oauth;
 
 pub use edit::{EditError, Editor};
 pub use expand::{Lookup, Variables};
-pub use file::{MAX_FILE_BYTES, MAX_SERVERS, Problem, ServerFile, address, check_name, no_variables};
-pub use import::{Format, Found, import};
+pub use file::{ConfigProblem, MAX_FILE_BYTES, MAX_SERVERS, ServerFile, address, check_name, no_variables};
+pub use import::{ImportFormat, ImportedServer, import};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct ServerConfig {
     /// Name that tools, commands and messages use for the server.
     pub name: String,
     /// Command or address of the server.
-    pub transport: Transport,
+    pub transport: ServerTransport,
     /// False for a server the user switched off: it never starts and offers nothing.
     pub enabled: bool,
     /// Tools of the server that are offered.
@@ -59,7 +59,7 @@ impl ServerConfig {
 
     /// Returns an enabled server with default limits, as if written in the user's file.
     #[must_use]
-    pub fn new(name: impl Into<String>, transport: Transport) -> Self {
+    pub fn new(name: impl Into<String>, transport: ServerTransport) -> Self {
         Self {
             name: name.into(),
             transport,
@@ -80,8 +80,8 @@ impl ServerConfig {
     #[must_use]
     pub fn url(&self) -> Option<&Url> {
         match &self.transport {
-            Transport::Http { url, .. } => Some(url),
-            Transport::Stdio { .. } => None,
+            ServerTransport::Http { url, .. } => Some(url),
+            ServerTransport::Stdio { .. } => None,
         }
     }
 
@@ -91,12 +91,12 @@ impl ServerConfig {
     pub fn has_same_connection(&self, other: &Self) -> bool {
         let same_transport = match (&self.transport, &other.transport) {
             (
-                Transport::Stdio { command, args, env, cwd },
-                Transport::Stdio { command: other, args: other_args, env: other_env, cwd: other_cwd },
+                ServerTransport::Stdio { command, args, env, cwd },
+                ServerTransport::Stdio { command: other, args: other_args, env: other_env, cwd: other_cwd },
             ) => (command, args, env, cwd) == (other, other_args, other_env, other_cwd),
             (
-                Transport::Http { url, headers, sse },
-                Transport::Http { url: other, headers: other_headers, sse: other_sse },
+                ServerTransport::Http { url, headers, sse },
+                ServerTransport::Http { url: other, headers: other_headers, sse: other_sse },
             ) => {
                 let values = |headers: &BTreeMap<String, SecretString>| -> Vec<(String, String)> {
                     headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
@@ -137,7 +137,7 @@ impl ServerConfig {
             hasher.update(part.as_bytes());
         };
         match &self.transport {
-            Transport::Stdio { command, args, env, cwd } => {
+            ServerTransport::Stdio { command, args, env, cwd } => {
                 add("stdio");
                 add(command);
                 add(&args.len().to_string());
@@ -146,7 +146,7 @@ impl ServerConfig {
                 env.keys().for_each(|name| add(name));
                 add(&cwd.as_ref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default());
             }
-            Transport::Http { url, headers, sse } => {
+            ServerTransport::Http { url, headers, sse } => {
                 add(if *sse { "sse" } else { "http" });
                 add(url.as_str());
                 add(&headers.len().to_string());
@@ -159,7 +159,7 @@ impl ServerConfig {
 
 /// Command or address of a server.
 #[derive(Clone)]
-pub enum Transport {
+pub enum ServerTransport {
     /// A program that speaks over its standard input and output.
     Stdio {
         /// Program to run.
@@ -182,7 +182,7 @@ pub enum Transport {
     },
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for ServerTransport {
     /// Values of environment variables, headers and queries are left out: they are often secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -236,14 +236,14 @@ impl ToolFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigSource {
     /// Owner of the file.
-    pub scope: Scope,
+    pub scope: ConfigScope,
     /// Path of the file; empty for a server that no file configures.
     pub path: PathBuf,
 }
 
 /// Owner of a configuration file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum ConfigScope {
     /// The user's own file, for all projects.
     #[default]
     User,
@@ -298,7 +298,7 @@ mod tests {
     fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> ServerConfig {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        ServerConfig::new("test", Transport::Stdio { command: command.to_owned(), args, env, cwd: None })
+        ServerConfig::new("test", ServerTransport::Stdio { command: command.to_owned(), args, env, cwd: None })
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
             |config| config.network = true,
             |config| config.call_timeout = Duration::from_secs(1),
             |config| config.oauth.client_secret = Some("s".into()),
-            |config| config.source.scope = Scope::Project,
+            |config| config.source.scope = ConfigScope::Project,
         ];
         for change in changes {
             let mut other = base.clone();
@@ -345,7 +345,7 @@ mod tests {
         assert!(!format!("{config:?}").contains("hunter2"));
         let url = Url::parse("https://user:hunter2@host/mcp?key=hunter2").unwrap();
         let headers = BTreeMap::from([("X-Key".to_owned(), "hunter2".into())]);
-        let config = ServerConfig::new("test", Transport::Http { url, headers, sse: false });
+        let config = ServerConfig::new("test", ServerTransport::Http { url, headers, sse: false });
         assert!(!format!("{config:?}").contains("hunter2"));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::task::pause_of;
-use super::{Connection, Failure, reply};
+use super::{Connection, RequestFailure, reply};
 use crate::error::McpError;
 use crate::questions::Questions;
 use crate::request::{CallContext, Request};
@@ -64,7 +64,7 @@ pub(super) enum EarlyState {
 
 impl EarlyState {
     /// Reads the answer to `tasks/get`. `None` if it is something else.
-    pub(super) fn of(state: &Value) -> Option<Self> {
+    pub(super) fn from_state(state: &Value) -> Option<Self> {
         Some(match state.get("status")?.as_str()? {
             "working" | "submitted" => Self::Working {
                 pause: pause_of(state.get("pollInterval").and_then(Value::as_u64)),
@@ -85,7 +85,7 @@ impl Connection {
         call: &CallContext,
         limit: Duration,
         questions: &Questions,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         let tool = if let Request::CallTool { name, .. } = request { name } else { "" };
         let followed = self.tasks.begin(&self.identity, id(result).unwrap_or_default(), tool);
         let pause = pause_of(result.pointer("/task/pollInterval").and_then(Value::as_u64));
@@ -98,22 +98,22 @@ impl Connection {
         followed: Followed,
         call: &CallContext,
         limit: Duration,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         let message = CustomRequest::new("tasks/result", Some(json!({ "taskId": followed.id })));
         let result = match self.send(ClientRequest::CustomRequest(message), call, limit, "tasks/result").await {
             Ok(ServerResult::CustomResult(CustomResult(value))) => reply::tool_result(value),
             Ok(result) => {
                 serde_json::to_value(&result).map_err(|error| McpError::sent(&self.server, error.to_string()))?
             }
-            Err(Failure::Lost(error)) => return Err(Failure::Task(followed, error)),
-            Err(Failure::Error(error @ McpError::Cancelled { .. })) => {
+            Err(RequestFailure::Lost(error)) => return Err(RequestFailure::Task(followed, error)),
+            Err(RequestFailure::Error(error @ McpError::Cancelled { .. })) => {
                 self.cancel_task(followed);
                 return Err(error.into());
             }
-            Err(Failure::Error(McpError::TimedOut { .. })) if call.deadline <= Instant::now() => {
+            Err(RequestFailure::Error(McpError::TimedOut { .. })) if call.deadline <= Instant::now() => {
                 return Err(self.still_working().into());
             }
-            Err(Failure::Error(error @ McpError::Server { .. })) => {
+            Err(RequestFailure::Error(error @ McpError::Server { .. })) => {
                 followed.end();
                 return Err(error.into());
             }

@@ -7,11 +7,11 @@ use rmcp::model::{ElicitRequestParams, ErrorData, InputRequest, InputRequiredRes
 use serde::Deserialize;
 use tokio::time::sleep_until;
 
-use super::{Connection, Failure};
+use super::{Connection, RequestFailure};
 use crate::error::{McpError, quoted};
 use crate::limits::MAX_QUESTIONS;
 use crate::questions::Questions;
-use crate::request::{CallContext, Inputs};
+use crate::request::{CallContext, InputAnswers};
 
 /// Error of servers of protocol 2025-11-25 that want the user to visit an address first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
@@ -35,7 +35,7 @@ impl Connection {
         &self,
         call: &CallContext,
         answer: impl Future<Output = Result<T, McpError>>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestFailure> {
         tokio::select! {
             biased;
             () = call.cancel.cancelled() => Err(McpError::Cancelled { request_sent: true }.into()),
@@ -62,7 +62,7 @@ impl Connection {
         required: InputRequiredResult,
         questions: &Questions,
         round: usize,
-    ) -> Result<Inputs, McpError> {
+    ) -> Result<InputAnswers, McpError> {
         let asked = required.input_requests.unwrap_or_default();
         if asked.len() > MAX_QUESTIONS {
             let problem = format!("asked {} questions at once, the limit is {MAX_QUESTIONS}", asked.len());
@@ -75,7 +75,7 @@ impl Connection {
         for (key, request) in asked {
             responses.insert(key, self.answer_one(request, questions).await?);
         }
-        Ok(Inputs { responses: (!responses.is_empty()).then_some(responses), state: required.request_state })
+        Ok(InputAnswers { responses: (!responses.is_empty()).then_some(responses), state: required.request_state })
     }
 
     pub(super) async fn answer_one(

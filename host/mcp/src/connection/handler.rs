@@ -22,14 +22,14 @@ use crate::questions::Questions;
 
 /// Progress of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct RequestProgress {
     /// Part that is done, from 0 to 1, if the server knows the total.
     pub fraction: Option<f32>,
     /// Text of the server, as one line.
     pub message: Option<String>,
 }
 
-impl Progress {
+impl RequestProgress {
     /// Returns the progress as a line: the server's words, or the part that is done.
     #[must_use]
     pub fn line(&self) -> Option<String> {
@@ -39,7 +39,7 @@ impl Progress {
 }
 
 /// Receives the progress of a request. It must not block.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+pub type OnProgress = Arc<dyn Fn(RequestProgress) + Send + Sync>;
 
 /// Receivers of progress by token.
 #[derive(Clone, Default)]
@@ -124,7 +124,7 @@ impl ClientHandler for Handler {
         if let Some(receiver) = receiver {
             let fraction = params.total.filter(|total| *total > 0.0).map(|total| params.progress / total);
             let fraction = fraction.filter(|part| part.is_finite()).map(|part| part.clamp(0.0, 1.0) as f32);
-            receiver(Progress { fraction, message: params.message.map(|text| one_line(&text, 200)) });
+            receiver(RequestProgress { fraction, message: params.message.map(|text| one_line(&text, 200)) });
         }
     }
 
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn progress_without_words_is_shown_in_percent() {
-        let line = |fraction, message: Option<&str>| Progress { fraction, message: message.map(str::to_owned) }.line();
+        let line =
+            |fraction, message: Option<&str>| RequestProgress { fraction, message: message.map(str::to_owned) }.line();
         assert_eq!(line(Some(0.25), None).as_deref(), Some("25 %"));
         assert_eq!(line(Some(0.5), Some("halfway")).as_deref(), Some("halfway"));
         assert_eq!(line(None, None), None);

@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 pub(crate) use handler::{Handler, Routes};
-pub use handler::{OnProgress, Progress};
-pub(crate) use open::{OpenError, Opened, Opener};
+pub use handler::{OnProgress, RequestProgress};
+pub(crate) use open::{OpenError, OpenedConnection, Opener};
 pub(crate) use traffic::Traffic;
 pub(crate) use watched::Watched;
 
@@ -40,7 +40,7 @@ use crate::config::ServerConfig;
 use crate::error::{McpError, causes, quoted, without_query};
 use crate::limits::{MAX_IN_FLIGHT, MAX_INPUT_ROUNDS};
 use crate::questions::Questions;
-use crate::request::{CallContext, Inputs, Outgoing as _, Request};
+use crate::request::{CallContext, InputAnswers, Outgoing as _, Request};
 use crate::tasks::{Followed, Tasks};
 use fault::Fault;
 use skills::Skills;
@@ -54,7 +54,7 @@ const SUBSCRIBE_WAIT: Duration = Duration::from_secs(10);
 
 /// Failure of one request.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     Error(McpError),
     /// The connection, or the request on its way, was lost.
     Lost(McpError),
@@ -64,7 +64,7 @@ pub(crate) enum Failure {
     Login(Option<String>),
 }
 
-impl From<McpError> for Failure {
+impl From<McpError> for RequestFailure {
     fn from(error: McpError) -> Self {
         Self::Error(error)
     }
@@ -131,7 +131,7 @@ impl Drop for Abandoned {
 }
 
 impl Connection {
-    pub(crate) fn new(config: &ServerConfig, opened: &Opened, tasks: Arc<Tasks>) -> Self {
+    pub(crate) fn new(config: &ServerConfig, opened: &OpenedConnection, tasks: Arc<Tasks>) -> Self {
         Self {
             server: config.name.clone(),
             identity: config.identity(),
@@ -188,12 +188,12 @@ impl Connection {
         call: &CallContext,
         limit: Duration,
         questions: &Questions,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         if matches!(request, Request::Complete { .. }) && !self.info().is_some_and(|info| completes(&info)) {
             return Err(McpError::unsent(&self.server, "does not complete arguments").into());
         }
         let _in_flight = self.begin();
-        let mut inputs = Inputs::default();
+        let mut inputs = InputAnswers::default();
         let mut rounds = 0;
         let mut is_task = false;
         loop {
@@ -201,18 +201,18 @@ impl Connection {
             let Some(message) = message else { return Ok(self.summary()) };
             let message = if is_task { early_task::augmented(message) } else { message };
             let result = match self.send(message, call, limit, request.method()).await {
-                Err(Failure::Error(error)) if !is_task && early_task::is_wanted(request, &error) => {
-                    (inputs, is_task) = (Inputs::default(), true);
+                Err(RequestFailure::Error(error)) if !is_task && early_task::is_wanted(request, &error) => {
+                    (inputs, is_task) = (InputAnswers::default(), true);
                     continue;
                 }
                 Ok(result) if !is_task && early_task::is_refusal(request, &result) => {
-                    (inputs, is_task) = (Inputs::default(), true);
+                    (inputs, is_task) = (InputAnswers::default(), true);
                     continue;
                 }
-                Err(Failure::Error(error)) if rounds < MAX_INPUT_ROUNDS && !call.only_connected => {
+                Err(RequestFailure::Error(error)) if rounds < MAX_INPUT_ROUNDS && !call.only_connected => {
                     let Some(pages) = elicitation::wanted(&error) else { return Err(error.into()) };
                     self.during(call, self.visit(pages, questions)).await?;
-                    (inputs, rounds) = (Inputs::default(), rounds + 1);
+                    (inputs, rounds) = (InputAnswers::default(), rounds + 1);
                     continue;
                 }
                 result => result?,
@@ -277,7 +277,7 @@ impl Connection {
         call: &CallContext,
         limit: Duration,
         method: &str,
-    ) -> Result<ServerResult, Failure> {
+    ) -> Result<ServerResult, RequestFailure> {
         let sending = async {
             let place = self.places.acquire().await;
             let handle = self.peer.send_request_with_option(message, PeerRequestOptions::no_options()).await;
@@ -351,13 +351,13 @@ impl Connection {
         McpError::TimedOut { message, request_sent }
     }
 
-    fn failure(&self, error: ServiceError, request_sent: bool) -> Failure {
+    fn failure(&self, error: ServiceError, request_sent: bool) -> RequestFailure {
         let server = &self.server;
         if error.is_authorization_required() || error.auth_challenge().is_some() {
-            return Failure::Login(error.auth_challenge().map(str::to_owned));
+            return RequestFailure::Login(error.auth_challenge().map(str::to_owned));
         }
         match error {
-            ServiceError::McpError(error) => Failure::Error(McpError::Server {
+            ServiceError::McpError(error) => RequestFailure::Error(McpError::Server {
                 server: server.clone(),
                 code: error.code.0.into(),
                 message: quoted(&error.message),
@@ -365,23 +365,26 @@ impl Connection {
             }),
             ServiceError::TransportSend(error) => {
                 if web::failure(&error).and_then(web::status) == Some(401) {
-                    return Failure::Login(None);
+                    return RequestFailure::Login(None);
                 }
                 if matches!(web::failure(&error), Some(web::WebError::SessionExpired)) {
                     self.retire();
-                    return Failure::Lost(McpError::unsent(server, "no longer knows the session"));
+                    return RequestFailure::Lost(McpError::unsent(server, "no longer knows the session"));
                 }
                 let text = without_query(web::describe(&error), self.url.as_ref());
                 let message = format!("MCP server `{server}` could not be asked: {text}");
-                Failure::Lost(McpError::Failed { message, request_sent: request_sent && !web::is_unsent(&error) })
+                RequestFailure::Lost(McpError::Failed {
+                    message,
+                    request_sent: request_sent && !web::is_unsent(&error),
+                })
             }
-            ServiceError::TransportClosed => Failure::Lost(match request_sent {
+            ServiceError::TransportClosed => RequestFailure::Lost(match request_sent {
                 true => McpError::sent(server, self.end_within(" before it answered")),
                 false => McpError::unsent(server, self.end()),
             }),
             error => {
                 let message = format!("MCP server `{server}`: {}", causes(&error));
-                Failure::Error(McpError::Failed { message, request_sent })
+                RequestFailure::Error(McpError::Failed { message, request_sent })
             }
         }
     }

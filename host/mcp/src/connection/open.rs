@@ -20,7 +20,7 @@ use super::handler::Handler;
 use super::pipe::Pipe;
 use super::sse;
 use super::web::{self, Web};
-use crate::config::{ServerConfig, Transport};
+use crate::config::{ServerConfig, ServerTransport};
 use crate::error::causes;
 use crate::http::{ChosenProxy, Http};
 use crate::limits::{DISCOVERY_WAIT, MAX_IN_FLIGHT, MAX_MESSAGE};
@@ -28,7 +28,7 @@ use crate::oauth::{OAuth, OAuthError};
 use crate::ports::{Launcher, ServerProcess};
 
 /// An open connection.
-pub(crate) struct Opened {
+pub(crate) struct OpenedConnection {
     pub(crate) running: RunningService<RoleClient, Handler>,
     pub(crate) process: Option<Box<dyn ServerProcess>>,
     pub(crate) fault: Fault,
@@ -64,14 +64,14 @@ fn discover() -> ClientLifecycleMode {
 }
 
 impl Opener<'_> {
-    pub(crate) async fn open(&self) -> Result<Opened, OpenError> {
+    pub(crate) async fn open(&self) -> Result<OpenedConnection, OpenError> {
         match &self.config.transport {
-            Transport::Stdio { .. } => self.open_stdio().await,
-            Transport::Http { url, headers, sse } => self.open_http(url, headers, *sse).await,
+            ServerTransport::Stdio { .. } => self.open_stdio().await,
+            ServerTransport::Http { url, headers, sse } => self.open_http(url, headers, *sse).await,
         }
     }
 
-    async fn open_stdio(&self) -> Result<Opened, OpenError> {
+    async fn open_stdio(&self) -> Result<OpenedConnection, OpenError> {
         if !self.is_deaf {
             match self.launch(discover()).await {
                 // Some servers end, or answer nonsense, when the first request is not `initialize`.
@@ -87,7 +87,7 @@ impl Opener<'_> {
     async fn launch(
         &self,
         lifecycle: ClientLifecycleMode,
-    ) -> Result<Opened, (OpenError, Option<ClientInitializeError>)> {
+    ) -> Result<OpenedConnection, (OpenError, Option<ClientInitializeError>)> {
         let launched = self.launcher.launch(self.config);
         let launched =
             launched.map_err(|error| (OpenError::Failed(format!("cannot start: {}", causes(&error))), None))?;
@@ -99,7 +99,7 @@ impl Opener<'_> {
         let discovery_wait = DISCOVERY_WAIT.min(self.config.startup_timeout / 2);
         let pipe = Pipe::new(launched.stdin, launched.stdout, fault.clone(), discovery_wait);
         match self.handler.clone().serve_with_lifecycle(pipe, lifecycle).await {
-            Ok(running) => Ok(Opened { running, process: Some(process), fault }),
+            Ok(running) => Ok(OpenedConnection { running, process: Some(process), fault }),
             Err(error) => {
                 let otherwise = match timeout(LAST_WORDS, process.wait()).await {
                     Ok(end) => {
@@ -118,7 +118,7 @@ impl Opener<'_> {
         url: &Url,
         headers: &std::collections::BTreeMap<String, SecretString>,
         sse: bool,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedConnection, OpenError> {
         let unusable = |error| OpenError::Failed(format!("is not reachable: {error}"));
         let proxy = self.http.proxy(url).map_err(unusable)?;
         let client = self.http.client(url).map_err(unusable)?;
@@ -158,7 +158,7 @@ impl Opener<'_> {
             result => result,
         };
         match result {
-            Ok(running) => Ok(Opened { running, process: None, fault: Fault::default() }),
+            Ok(running) => Ok(OpenedConnection { running, process: None, fault: Fault::default() }),
             Err(error) if refuses_messages(&error) => match self.open_sse(client, url, headers).await {
                 Err(OpenError::Failed(_)) => Err(http_failure(&error, proxy)),
                 result => result,
@@ -172,7 +172,7 @@ impl Opener<'_> {
         client: reqwest::Client,
         url: &Url,
         mut headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedConnection, OpenError> {
         let fault = Fault::default();
         if let Some(oauth) = self.oauth
             && !headers.contains_key(&http::header::AUTHORIZATION)
@@ -186,7 +186,7 @@ impl Opener<'_> {
         }
         let transport = sse::Sse::open(client, url, headers, fault.clone()).await?;
         match self.handler.clone().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await {
-            Ok(running) => Ok(Opened { running, process: None, fault }),
+            Ok(running) => Ok(OpenedConnection { running, process: None, fault }),
             Err(error) => Err(OpenError::Failed(fault.describe(&format!("is not usable: {}", describe(&error)), ""))),
         }
     }

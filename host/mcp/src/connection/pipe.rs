@@ -20,13 +20,13 @@ use super::message::{Unreadable, parse};
 use crate::error::quoted;
 use crate::limits::{MAX_MESSAGE, MAX_STRAY_LINES};
 
-type Writer = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+type ServerWriter = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
 
 /// The transport over two pipes.
 pub(crate) struct Pipe {
     /// `None` once the output has ended, broke the protocol, or is not read any more.
-    reader: Option<Lines>,
-    writer: Writer,
+    reader: Option<ServerOutput>,
+    writer: ServerWriter,
     /// A `server/discover` request that is not answered, and when it counts as not understood.
     discovery: Option<(RequestId, Instant)>,
     discovery_wait: Duration,
@@ -43,7 +43,7 @@ impl Pipe {
         fault: Fault,
         discovery_wait: Duration,
     ) -> Self {
-        let reader = Lines { reader: BufReader::with_capacity(64 << 10, stdout), line: Vec::new(), stray: 0 };
+        let reader = ServerOutput { reader: BufReader::with_capacity(64 << 10, stdout), line: Vec::new(), stray: 0 };
         let writer = Arc::new(Mutex::new(Some(stdin)));
         Self { reader: Some(reader), writer, discovery: None, discovery_wait, fault, given_up: None }
     }
@@ -136,7 +136,7 @@ pub(super) fn answers(sent: &RequestId, received: &RequestId) -> bool {
 }
 
 /// The output of a server.
-struct Lines {
+struct ServerOutput {
     reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     /// The line that is not complete.
     line: Vec<u8>,
@@ -144,7 +144,7 @@ struct Lines {
     stray: usize,
 }
 
-impl Lines {
+impl ServerOutput {
     /// Reads the next message; `None` at the end. A caller that stops waiting loses nothing.
     ///
     /// # Errors

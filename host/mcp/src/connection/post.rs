@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::SseStream;
 
 use super::message::{Unreadable, event, parse};
-use super::web::{Events, WebError};
+use super::web::{SseResults, WebError};
 
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
@@ -169,7 +169,7 @@ async fn beginning(response: Response, max: usize) -> Vec<u8> {
 }
 
 /// Returns the events of a response, each of at most `max` bytes.
-fn events(response: Response, max: usize) -> Events {
+fn events(response: Response, max: usize) -> SseResults {
     let mut size = EventSize::default();
     let packets = response.bytes_stream().map(move |packet| {
         let packet = packet.map_err(std::io::Error::other)?;
@@ -182,7 +182,7 @@ fn events(response: Response, max: usize) -> Events {
 }
 
 /// Returns events whose messages are bounded and repaired.
-pub(super) fn readable(events: Events) -> Events {
+pub(super) fn readable(events: SseResults) -> SseResults {
     events
         .map(|found| {
             found.map(|mut found| {

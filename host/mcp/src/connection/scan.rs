@@ -23,16 +23,16 @@ pub(super) struct TooMany;
 /// The rest has more than [`MAX_VALUES`] values.
 pub(super) fn prepare(text: &[u8]) -> Result<Cow<'_, [u8]>, TooMany> {
     match std::str::from_utf8(text) {
-        Ok(_) => Scan::new(text).run(),
+        Ok(_) => JsonScan::new(text).run(),
         Err(_) => {
             let text = String::from_utf8_lossy(text).into_owned().into_bytes();
-            Ok(Cow::Owned(Scan::new(&text).run()?.into_owned()))
+            Ok(Cow::Owned(JsonScan::new(&text).run()?.into_owned()))
         }
     }
 }
 
 /// The state of the pass.
-struct Scan<'a> {
+struct JsonScan<'a> {
     text: &'a [u8],
     at: usize,
     /// The changed text, and the end of the part that it has.
@@ -51,7 +51,7 @@ struct Scan<'a> {
 /// Depth within a list of a result.
 const IN_LIST: usize = 3;
 
-impl<'a> Scan<'a> {
+impl<'a> JsonScan<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0, changed: None, copied: 0, depth: 0, values: 0, names: [b""; 2], entries: None, cut: None }
     }

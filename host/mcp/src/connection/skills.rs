@@ -16,7 +16,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::{Connection, Failure};
+use super::{Connection, RequestFailure};
 use crate::error::McpError;
 use crate::limits::MAX_PAGES;
 use crate::request::CallContext;
@@ -48,7 +48,7 @@ impl Connection {
         page: String,
         call: &CallContext,
         limit: Duration,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         if !self.has_skills() {
             return Ok(page);
         }
@@ -65,7 +65,11 @@ impl Connection {
     }
 
     /// Lists the skills whose entries are valid, and keeps them to verify files.
-    async fn list_skills(&self, call: &CallContext, limit: Duration) -> Result<BTreeMap<String, Skill>, Failure> {
+    async fn list_skills(
+        &self,
+        call: &CallContext,
+        limit: Duration,
+    ) -> Result<BTreeMap<String, Skill>, RequestFailure> {
         let mut skills = BTreeMap::new();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
@@ -96,7 +100,7 @@ impl Connection {
         result: &str,
         call: &CallContext,
         limit: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RequestFailure> {
         if !self.has_skills() {
             return Ok(());
         }

@@ -105,7 +105,7 @@ async fn read(
     fault: Fault,
 ) {
     let mut first = Some(first);
-    let mut events = Events::default();
+    let mut events = SseEventSplitter::default();
     let mut packets = response.bytes_stream();
     while let Some(packet) = packets.next().await {
         let packet = match packet {
@@ -136,21 +136,21 @@ async fn read(
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Event {
+struct SseEvent {
     kind: String,
     data: String,
 }
 
 /// Splits bytes into events.
 #[derive(Default)]
-struct Events {
+struct SseEventSplitter {
     line: Vec<u8>,
-    event: Event,
+    event: SseEvent,
 }
 
-impl Events {
+impl SseEventSplitter {
     /// Returns the events that a packet completes; `None` if one is too large.
-    fn feed(&mut self, packet: &[u8]) -> Option<Vec<Event>> {
+    fn feed(&mut self, packet: &[u8]) -> Option<Vec<SseEvent>> {
         let mut ready = Vec::new();
         for part in packet.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + part.len() + self.event.data.len() > MAX_MESSAGE {
@@ -191,17 +191,17 @@ mod tests {
 
     #[test]
     fn events_are_split_across_packets() {
-        let mut events = Events::default();
+        let mut events = SseEventSplitter::default();
         assert_eq!(events.feed(b"event: endpoint\r\nda"), Some(vec![]));
-        let first = Event { kind: "endpoint".into(), data: "/messages?id=1".into() };
+        let first = SseEvent { kind: "endpoint".into(), data: "/messages?id=1".into() };
         assert_eq!(events.feed(b"ta: /messages?id=1\r\n\r\n: comment\n\n"), Some(vec![first]));
-        let second = Event { kind: String::new(), data: "{\"a\":\n1}".into() };
+        let second = SseEvent { kind: String::new(), data: "{\"a\":\n1}".into() };
         assert_eq!(events.feed(b"data: {\"a\":\ndata: 1}\nid: 3\n\n"), Some(vec![second]));
     }
 
     #[test]
     fn giant_events_are_refused() {
-        let mut events = Events::default();
+        let mut events = SseEventSplitter::default();
         let packet = vec![b'x'; 1 << 20];
         assert!((0..17).any(|_| events.feed(&packet).is_none()));
     }

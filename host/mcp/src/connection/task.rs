@@ -10,8 +10,8 @@ use rmcp::model::{
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::early_task::EarlyState;
-use super::handler::Progress;
-use super::{CANCEL_WAIT, Connection, Failure, reply};
+use super::handler::RequestProgress;
+use super::{CANCEL_WAIT, Connection, RequestFailure, reply};
 use crate::error::{McpError, quoted};
 use crate::limits::{MAX_INPUT_ROUNDS, MAX_QUESTIONS};
 use crate::questions::Questions;
@@ -32,7 +32,7 @@ impl Connection {
         call: &CallContext,
         limit: Duration,
         questions: &Questions,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         let tool = if let Request::CallTool { name, .. } = request { name } else { "" };
         let followed = self.tasks.begin(&self.identity, &task.task_id, tool);
         self.follow(followed, pause(&task), call, limit, questions).await
@@ -45,7 +45,7 @@ impl Connection {
         call: &CallContext,
         limit: Duration,
         questions: &Questions,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         let _in_flight = self.begin();
         self.follow(followed, Duration::ZERO, call, limit, questions).await
     }
@@ -59,7 +59,7 @@ impl Connection {
         call: &CallContext,
         limit: Duration,
         questions: &Questions,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, RequestFailure> {
         let id = followed.id.clone();
         let mut answered = BTreeSet::new();
         let mut rounds = 0;
@@ -77,8 +77,8 @@ impl Connection {
             let message = GetTaskRequest::new(GetTaskParams::new(id.clone())).into();
             let found = match self.send(message, call, limit, "tasks/get").await {
                 Ok(ServerResult::GetTaskResult(found)) => found.task,
-                Ok(ServerResult::CustomResult(CustomResult(state))) if EarlyState::of(&state).is_some() => {
-                    let Some(EarlyState::Working { pause, text }) = EarlyState::of(&state) else {
+                Ok(ServerResult::CustomResult(CustomResult(state))) if EarlyState::from_state(&state).is_some() => {
+                    let Some(EarlyState::Working { pause, text }) = EarlyState::from_state(&state) else {
                         return self.early_result(followed, call, limit).await;
                     };
                     wait = pause;
@@ -89,13 +89,13 @@ impl Connection {
                     self.cancel_task(followed);
                     return Err(McpError::sent(&self.server, "answered `tasks/get` with another result").into());
                 }
-                Err(Failure::Lost(error)) => return Err(Failure::Task(followed, error)),
-                Err(Failure::Error(McpError::Cancelled { .. })) => continue,
-                Err(Failure::Error(McpError::TimedOut { .. })) if call.deadline <= Instant::now() => {
+                Err(RequestFailure::Lost(error)) => return Err(RequestFailure::Task(followed, error)),
+                Err(RequestFailure::Error(McpError::Cancelled { .. })) => continue,
+                Err(RequestFailure::Error(McpError::TimedOut { .. })) if call.deadline <= Instant::now() => {
                     return Err(self.still_working().into());
                 }
                 // The server knows no such task any more.
-                Err(Failure::Error(error @ McpError::Server { .. })) => {
+                Err(RequestFailure::Error(error @ McpError::Server { .. })) => {
                     followed.end();
                     return Err(error.into());
                 }
@@ -124,15 +124,15 @@ impl Connection {
                     };
                     match update.await {
                         Ok(_) => {}
-                        Err(Failure::Lost(error)) => return Err(Failure::Task(followed, error)),
+                        Err(RequestFailure::Lost(error)) => return Err(RequestFailure::Task(followed, error)),
                         // The task is cancelled at the beginning of the loop.
-                        Err(Failure::Error(McpError::Cancelled { .. })) => {}
+                        Err(RequestFailure::Error(McpError::Cancelled { .. })) => {}
                         Err(failure) => return Err(failure),
                     }
                 }
                 payload => {
                     followed.end();
-                    return self.end_of_task(payload).map_err(Failure::from);
+                    return self.end_of_task(payload).map_err(RequestFailure::from);
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Connection {
 /// Reports a server's text about its work.
 fn report(call: &CallContext, text: Option<&str>) {
     if let (Some(on_progress), Some(text)) = (call.progress(), text) {
-        on_progress(Progress { fraction: None, message: Some(quoted(text)) });
+        on_progress(RequestProgress { fraction: None, message: Some(quoted(text)) });
     }
 }
 

@@ -10,10 +10,10 @@ use tokio::sync::futures::Notified;
 
 /// The counts, shared by a connection and the handler of the server's messages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Traffic(Arc<Counts>);
+pub(crate) struct Traffic(Arc<ConnectionCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ConnectionCounts {
     requests: AtomicUsize,
     questions: AtomicUsize,
     /// Fires when a question opens or closes, and when the last request ends.
@@ -22,7 +22,7 @@ struct Counts {
 
 /// Counts one request or question until it is dropped.
 pub(crate) struct Counted<'a> {
-    counts: &'a Counts,
+    counts: &'a ConnectionCounts,
     what: What,
 }
 
@@ -32,8 +32,8 @@ enum What {
     Question,
 }
 
-impl Counts {
-    fn of(&self, what: What) -> &AtomicUsize {
+impl ConnectionCounts {
+    fn select_counter(&self, what: What) -> &AtomicUsize {
         match what {
             What::Request => &self.requests,
             What::Question => &self.questions,
@@ -48,7 +48,7 @@ impl Traffic {
     }
 
     fn count(&self, what: What) -> Counted<'_> {
-        self.0.of(what).fetch_add(1, Ordering::SeqCst);
+        self.0.select_counter(what).fetch_add(1, Ordering::SeqCst);
         if what == What::Question {
             self.0.changed.notify_waiters();
         }
@@ -92,7 +92,7 @@ impl Traffic {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let left = self.counts.of(self.what).fetch_sub(1, Ordering::SeqCst) - 1;
+        let left = self.counts.select_counter(self.what).fetch_sub(1, Ordering::SeqCst) - 1;
         if self.what == What::Question || left == 0 {
             self.counts.changed.notify_waiters();
         }

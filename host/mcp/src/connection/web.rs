@@ -27,7 +27,7 @@ use crate::error::{causes, unreachable};
 pub(super) type WebError = StreamableHttpError<reqwest::Error>;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(super) type SseResults = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The client of one connection.
 #[derive(Clone)]
@@ -109,7 +109,7 @@ impl StreamableHttpClient for Web {
         last_event: Option<String>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<Events, WebError> {
+    ) -> Result<SseResults, WebError> {
         let stream = self.client.get_stream(uri, session, last_event, token, headers).await;
         self.stream.settle();
         stream.map(readable)
@@ -123,7 +123,7 @@ impl StreamableHttpClient for Web {
         token: Option<String>,
         headers: Headers,
         limit: usize,
-    ) -> Result<Events, WebError> {
+    ) -> Result<SseResults, WebError> {
         let limited = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit);
         let stream = limited.await;
         self.stream.settle();

@@ -18,13 +18,13 @@ use serde_json::json;
 const LIFETIME: u64 = 300;
 
 /// A private key with the algorithm that it signs with.
-enum Key {
+enum AssertionKey {
     Ecdsa(EcdsaKeyPair, &'static str),
     Ed25519(Ed25519KeyPair),
     Rsa(RsaKeyPair, &'static str),
 }
 
-impl Key {
+impl AssertionKey {
     /// Reads a key in PEM. `wanted` is the algorithm of the config.
     fn read(pem: &SecretString, wanted: Option<&str>) -> Result<Self, String> {
         let unreadable = "`privateKey` is not a private key in PEM of an algorithm that is supported \
@@ -90,7 +90,7 @@ pub(super) fn signed(
     client_id: &str,
     audience: &str,
 ) -> Result<String, String> {
-    let key = Key::read(key, algorithm)?;
+    let key = AssertionKey::read(key, algorithm)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;

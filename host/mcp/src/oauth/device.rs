@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::http::OAuthHttp;
-use super::login::{CLIENT_NAME, Login, PATIENCE, web};
+use super::login::{CLIENT_NAME, OAuthLogin, PATIENCE, web};
 use super::store::Registration;
 use super::{OAuth, OAuthError};
 use crate::error::{causes, quoted};
@@ -62,7 +62,7 @@ struct Registered {
     registration: Registration,
 }
 
-impl Login<'_> {
+impl OAuthLogin<'_> {
     /// Shows a code, waits until the user has entered it, and stores the tokens.
     pub(super) async fn authorize_device(&self) -> Result<(), OAuthError> {
         let OAuth { store, url, .. } = self.oauth;

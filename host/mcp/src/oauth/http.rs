@@ -36,16 +36,16 @@ pub(super) struct OAuthHttp {
     direct: Client,
     /// Built for the first request through a proxy, which resolves names itself.
     proxied: OnceLock<Result<Client, String>>,
-    reach: Arc<Reach>,
+    reach: Arc<AllowedAddresses>,
 }
 
 /// Classes of addresses that may be asked.
 #[derive(Debug)]
-struct Reach(HashSet<AddressClass>);
+struct AllowedAddresses(HashSet<AddressClass>);
 
-impl Reach {
+impl AllowedAddresses {
     /// Returns the classes for a server: the global one, and the classes of the server's addresses.
-    async fn of(server: &Url) -> Self {
+    async fn for_server(server: &Url) -> Self {
         let own: Vec<IpAddr> = match server.host() {
             Some(Host::Ipv4(address)) => vec![address.into()],
             Some(Host::Ipv6(address)) => vec![address.into()],
@@ -55,7 +55,7 @@ impl Reach {
             }
             None => Vec::new(),
         };
-        let own = own.into_iter().map(AddressClass::of);
+        let own = own.into_iter().map(AddressClass::from_address);
         let may_open = |class: &AddressClass| {
             matches!(class, AddressClass::Loopback | AddressClass::Private | AddressClass::Shared)
         };
@@ -63,7 +63,7 @@ impl Reach {
     }
 
     fn check(&self, address: IpAddr) -> Result<(), String> {
-        let class = AddressClass::of(address);
+        let class = AddressClass::from_address(address);
         match self.0.contains(&class) {
             true => Ok(()),
             false => Err(format!("the login leads to {address}, which is {class} address")),
@@ -81,7 +81,7 @@ impl Reach {
 }
 
 /// Resolves names to addresses within the reach.
-struct Resolver(Arc<Reach>);
+struct Resolver(Arc<AllowedAddresses>);
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
@@ -98,7 +98,7 @@ impl Resolve for Resolver {
 
 impl OAuthHttp {
     pub(super) async fn new(server: &Url, http: &Arc<Http>) -> Result<Self, String> {
-        let reach = Arc::new(Reach::of(server).await);
+        let reach = Arc::new(AllowedAddresses::for_server(server).await);
         let direct = http.builder(true)?.dns_resolver(Arc::new(Resolver(reach.clone()))).timeout(TIMEOUT).build();
         let direct = direct.map_err(|error| causes(&error))?;
         Ok(Self { http: http.clone(), direct, proxied: OnceLock::new(), reach })
@@ -160,10 +160,10 @@ mod tests {
 
     #[tokio::test]
     async fn only_servers_of_a_private_network_may_name_its_addresses() {
-        let public = Reach::of(&Url::parse("https://93.184.216.34/mcp").unwrap()).await;
-        let local = Reach::of(&Url::parse("http://127.0.0.1:3000/mcp").unwrap()).await;
-        let private = Reach::of(&Url::parse("http://10.0.0.7/mcp").unwrap()).await;
-        let allows = |reach: &Reach, url: &str| reach.check_url(&Url::parse(url).unwrap()).is_ok();
+        let public = AllowedAddresses::for_server(&Url::parse("https://93.184.216.34/mcp").unwrap()).await;
+        let local = AllowedAddresses::for_server(&Url::parse("http://127.0.0.1:3000/mcp").unwrap()).await;
+        let private = AllowedAddresses::for_server(&Url::parse("http://10.0.0.7/mcp").unwrap()).await;
+        let allows = |reach: &AllowedAddresses, url: &str| reach.check_url(&Url::parse(url).unwrap()).is_ok();
         for (url, by_public, by_local, by_private) in [
             ("https://8.8.8.8/token", true, true, true),
             ("http://127.0.0.1/token", false, true, false),
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_that_resolve_to_private_addresses_are_refused() {
-        let reach = Arc::new(Reach::of(&Url::parse("https://93.184.216.34/mcp").unwrap()).await);
+        let reach = Arc::new(AllowedAddresses::for_server(&Url::parse("https://93.184.216.34/mcp").unwrap()).await);
         let resolved = Resolver(reach).resolve("localhost".parse().unwrap()).await;
         assert!(resolved.err().unwrap().to_string().contains("loopback"));
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::redirect::Redirect;
-use super::store::{Record, Registration};
+use super::store::{LoginRecord, Registration};
 use super::{OAuth, OAuthError, device, union};
 use crate::error::{causes, quoted};
 use crate::ports::{LoginMethod, LoginPage, Person};
@@ -23,7 +23,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) const CLIENT_NAME: &str = "Pinion";
 
 /// A login in progress.
-pub(crate) struct Login<'a> {
+pub(crate) struct OAuthLogin<'a> {
     pub(crate) oauth: &'a OAuth,
     pub(crate) server: &'a str,
     pub(crate) person: &'a dyn Person,
@@ -32,7 +32,7 @@ pub(crate) struct Login<'a> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
-impl Login<'_> {
+impl OAuthLogin<'_> {
     /// Logs in and stores the tokens.
     pub(crate) async fn run(self, method: LoginMethod) -> Result<(), OAuthError> {
         let authorize = async {
@@ -185,8 +185,8 @@ impl Login<'_> {
         &self,
         metadata: &AuthorizationMetadata,
         redirect: &str,
-    ) -> Result<Option<Record>, OAuthError> {
-        let is_same = |record: &Record| {
+    ) -> Result<Option<LoginRecord>, OAuthError> {
+        let is_same = |record: &LoginRecord| {
             let is_known = record.issuer().is_some() && record.issuer() == metadata.issuer.as_deref();
             is_known && record.redirect.as_deref() == Some(redirect)
         };

@@ -29,10 +29,10 @@ enum Way<'a> {
 impl OAuth {
     /// Returns whether a login without a user is configured, if the authorization server supports it.
     pub(crate) fn may_log_in_alone(&self) -> bool {
-        self.way().is_some()
+        self.login_method().is_some()
     }
 
-    fn way(&self) -> Option<(&str, Way<'_>)> {
+    fn login_method(&self) -> Option<(&str, Way<'_>)> {
         let config = &self.config;
         let id = config.client_id.as_deref()?;
         let way = match (&config.idp, &config.private_key, &config.client_secret) {
@@ -46,7 +46,7 @@ impl OAuth {
 
     /// Logs in without a user. Returns false if the authorization server wants one.
     pub(crate) async fn log_in_alone(&self, challenge: Option<&str>) -> Result<bool, OAuthError> {
-        let Some((client_id, way)) = self.way() else { return Ok(false) };
+        let Some((client_id, way)) = self.login_method() else { return Ok(false) };
         let mut manager = self.manager().await?;
         let metadata = manager.resolve_metadata_from_challenge(challenge).await?.metadata;
         // An identity provider is configured for one purpose.

@@ -24,9 +24,9 @@ use crate::config::OAuthConfig;
 use crate::error::causes;
 use crate::http::Http;
 use crate::ports::TokenStore;
-pub(crate) use login::Login;
+pub(crate) use login::OAuthLogin;
 pub use redirect::Redirect;
-use store::Store;
+use store::LoginStore;
 
 /// Reason that a login failed or is needed.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub(crate) struct OAuth {
     config: OAuthConfig,
     /// Address of a document that describes this client, which servers accept in place of a registration.
     client_metadata: Option<Url>,
-    store: Store,
+    store: LoginStore,
     http: Arc<Http>,
 }
 
@@ -72,7 +72,7 @@ impl OAuth {
         tokens: Arc<dyn TokenStore>,
         http: Arc<Http>,
     ) -> Self {
-        Self { url, config, client_metadata, store: Store::new(key, tokens), http }
+        Self { url, config, client_metadata, store: LoginStore::new(key, tokens), http }
     }
 
     /// Returns a client that sends the stored token, refreshes it before it expires, and sends no token without one.
@@ -116,7 +116,7 @@ impl OAuth {
     }
 
     /// Sets the secret of the client, without which rmcp could not refresh the tokens.
-    fn configure(&self, manager: &mut AuthorizationManager, record: &store::Record) -> Result<(), OAuthError> {
+    fn configure(&self, manager: &mut AuthorizationManager, record: &store::LoginRecord) -> Result<(), OAuthError> {
         let secret = match &self.config.client_secret {
             Some(secret) if self.config.client_id.as_deref() == Some(record.client_id()) => {
                 Some(secret.expose_secret().to_owned())

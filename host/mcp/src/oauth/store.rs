@@ -20,7 +20,7 @@ const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// Everything that is stored of a login.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct LoginRecord {
     credentials: StoredCredentials,
     /// Secret of a client that registered itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub(super) struct Record {
     pub(super) redirect: Option<String>,
 }
 
-impl Record {
+impl LoginRecord {
     pub(super) fn client_id(&self) -> &str {
         &self.credentials.client_id
     }
@@ -50,7 +50,7 @@ impl Record {
 
 /// The stored login of one server.
 #[derive(Clone)]
-pub(super) struct Store {
+pub(super) struct LoginStore {
     key: String,
     tokens: Arc<dyn TokenStore>,
     /// Registration to store with the next tokens.
@@ -71,7 +71,7 @@ pub(super) struct Registration {
     pub(super) redirect: Option<String>,
 }
 
-impl Store {
+impl LoginStore {
     pub(super) fn new(key: &str, tokens: Arc<dyn TokenStore>) -> Self {
         Self { key: key.to_owned(), tokens, registration: Arc::default(), refreshing: Arc::default() }
     }
@@ -82,17 +82,17 @@ impl Store {
     }
 
     /// Returns the stored login. One that cannot be understood is ignored; one that is withheld is an error.
-    pub(super) async fn read(&self) -> Result<Option<Record>, OAuthError> {
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, OAuthError> {
         self.load().await?.map_err(|reason| OAuthError::Failed(format!("cannot read tokens: {reason}")))
     }
 
     /// Returns the stored login, to replace it. One that is withheld is ignored.
-    pub(super) async fn read_if_possible(&self) -> Result<Option<Record>, OAuthError> {
+    pub(super) async fn read_if_possible(&self) -> Result<Option<LoginRecord>, OAuthError> {
         Ok(self.load().await?.unwrap_or_default())
     }
 
     /// Returns the stored login, or the reason that it is withheld.
-    async fn load(&self) -> Result<Result<Option<Record>, String>, OAuthError> {
+    async fn load(&self) -> Result<Result<Option<LoginRecord>, String>, OAuthError> {
         let loaded = self.tokens.load(&self.key).await;
         match loaded.map_err(|error| OAuthError::Failed(format!("cannot read tokens: {}", causes(&error))))? {
             StoredToken::None => Ok(Ok(None)),
@@ -138,7 +138,7 @@ impl Store {
             }
         };
         let Registration { client_secret, redirect } = registration;
-        let record = Record { credentials, client_secret, redirect };
+        let record = LoginRecord { credentials, client_secret, redirect };
         let text =
             serde_json::to_string(&record).map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
         let saved = self.tokens.save(&self.key, &SecretString::from(text)).await;
@@ -147,7 +147,7 @@ impl Store {
 }
 
 // Written out as `async_trait` expands it, which is not worth a dependency.
-impl CredentialStore for Store {
+impl CredentialStore for LoginStore {
     fn load<'a, 'f>(&'a self) -> BoxFuture<'f, Result<Option<StoredCredentials>, AuthError>>
     where
         'a: 'f,

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 
 /// The offer at a time.
 #[derive(Default)]
-pub(super) struct Snapshot {
+pub(super) struct OfferSnapshot {
     tools: Vec<ServedTool>,
     prompts: Vec<OfferedPrompt>,
 }
 
 /// The differences between two times.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct OfferChanges {
     pub(super) tools: bool,
     pub(super) prompts: bool,
     /// The list of resources.
@@ -25,7 +25,7 @@ pub(super) struct Changes {
     pub(super) updated: Vec<String>,
 }
 
-impl Changes {
+impl OfferChanges {
     /// Notifies a client that began with `initialize`. Fails when it is gone.
     pub(super) async fn notify(self, peer: &Peer<RoleServer>) -> Result<(), ServiceError> {
         if self.tools {
@@ -62,15 +62,15 @@ impl Changes {
     }
 }
 
-impl Snapshot {
-    pub(super) fn of(offered: &dyn Offered, can_ask: bool) -> Self {
+impl OfferSnapshot {
+    pub(super) fn from_offered(offered: &dyn Offered, can_ask: bool) -> Self {
         Self { tools: offered.tools(can_ask), prompts: offered.prompts() }
     }
 
     /// Returns the differences to a later snapshot.
-    pub(super) fn changes(&self, later: &Self, wanted: &BTreeSet<String>) -> Changes {
+    pub(super) fn changes(&self, later: &Self, wanted: &BTreeSet<String>) -> OfferChanges {
         let is_updated = |uri: &&String| matches!((self.version(uri), later.version(uri)), (Some(before), Some(after)) if before != after);
-        Changes {
+        OfferChanges {
             tools: !self.has_tools_of(later),
             prompts: self.prompts != later.prompts,
             resources: self.resources() != later.resources(),
@@ -121,22 +121,22 @@ mod tests {
         ServedTool { resource: Some(Arc::new(Resource { address, mime_type: None, version, is_only })), ..tool("r") }
     }
 
-    fn snapshot(tools: Vec<ServedTool>) -> Snapshot {
-        Snapshot { tools, prompts: Vec::new() }
+    fn snapshot(tools: Vec<ServedTool>) -> OfferSnapshot {
+        OfferSnapshot { tools, prompts: Vec::new() }
     }
 
-    fn changes(before: Vec<ServedTool>, after: Vec<ServedTool>, wanted: &[&str]) -> Changes {
+    fn changes(before: Vec<ServedTool>, after: Vec<ServedTool>, wanted: &[&str]) -> OfferChanges {
         let wanted = wanted.iter().map(|uri| (*uri).to_owned()).collect();
         snapshot(before).changes(&snapshot(after), &wanted)
     }
 
     #[test]
     fn client_is_notified_of_what_changed_and_of_nothing_else() {
-        let none = Changes { tools: false, prompts: false, resources: false, updated: Vec::new() };
+        let none = OfferChanges { tools: false, prompts: false, resources: false, updated: Vec::new() };
         let one = || resource("a://b", "1", true);
         assert_eq!(changes(vec![one(), tool("t")], vec![one(), tool("t")], &["a://b"]), none);
         let updated = changes(vec![one()], vec![resource("a://b", "2", true)], &["a://b", "a://c"]);
-        assert_eq!(updated, Changes { updated: vec!["a://b".to_owned()], ..none });
+        assert_eq!(updated, OfferChanges { updated: vec!["a://b".to_owned()], ..none });
         let unwanted = changes(vec![one()], vec![resource("a://b", "2", true)], &[]);
         assert_eq!(unwanted.updated, [""; 0]);
         let added = changes(vec![one()], vec![one(), resource("a://c", "1", true)], &["a://c"]);

@@ -1,12 +1,12 @@
 //! The client of a call, as the call asks it: its user, its model, and its directories.
 
-use super::question::{Answer, Question, QuestionKind};
+use super::question::{ClientAnswer, ClientQuestion, QuestionKind};
 use futures_util::future::BoxFuture;
 use pinion_protocol::services::{CallServices, CompletionAnswer, CompletionError, CompletionTask};
 use pinion_protocol::store::NoStore;
 use pinion_protocol::{
-    BatchAnswer, BatchQuestion, Block, Dialog, DialogAnswer, DialogError, DrawnPart, Form, Services, SessionStore,
-    Severity,
+    BatchAnswer, BatchQuestion, Dialog, DialogAnswer, DialogError, DialogForm, DrawingBlock, DrawnPart, Services,
+    SessionStore, Severity,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 /// The client of a call. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    questions: mpsc::Sender<Vec<Question>>,
+    questions: mpsc::Sender<Vec<ClientQuestion>>,
 }
 
 impl Client {
     /// Creates both ends.
-    pub(super) fn channel() -> (Self, mpsc::Receiver<Vec<Question>>) {
+    pub(super) fn channel() -> (Self, mpsc::Receiver<Vec<ClientQuestion>>) {
         let (questions, receiver) = mpsc::channel(1);
         (Self { questions }, receiver)
     }
@@ -32,7 +32,7 @@ impl Client {
     /// The client cannot ask its user, or the user gave no answer.
     pub async fn approves(&self, text: String) -> Result<bool, DialogError> {
         match self.ask(QuestionKind::Approval(text)).await {
-            Some(Answer::Approval(answer)) => answer,
+            Some(ClientAnswer::Approval(answer)) => answer,
             Some(_) | None => Err(DialogError::Headless),
         }
     }
@@ -42,13 +42,13 @@ impl Client {
         Services::new(ClientServices(self.clone()))
     }
 
-    async fn ask(&self, kind: QuestionKind) -> Option<Answer> {
+    async fn ask(&self, kind: QuestionKind) -> Option<ClientAnswer> {
         let name = kind.name();
         self.ask_all(vec![(name, kind)]).await.pop()?
     }
 
-    async fn ask_all(&self, questions: Vec<(String, QuestionKind)>) -> Vec<Option<Answer>> {
-        let named = questions.into_iter().map(|(name, kind)| Question::new(name, kind));
+    async fn ask_all(&self, questions: Vec<(String, QuestionKind)>) -> Vec<Option<ClientAnswer>> {
+        let named = questions.into_iter().map(|(name, kind)| ClientQuestion::new(name, kind));
         let (questions, answers): (Vec<_>, Vec<oneshot::Receiver<_>>) = named.unzip();
         // Without a receiver, no answer comes.
         let _ = self.questions.send(questions).await;
@@ -62,16 +62,16 @@ impl CallServices for ClientServices {
     fn ask(&self, dialog: Dialog) -> BoxFuture<'_, Result<DialogAnswer, DialogError>> {
         Box::pin(async move {
             match self.0.ask(QuestionKind::Dialog(dialog)).await {
-                Some(Answer::Dialog(answer)) => answer,
+                Some(ClientAnswer::Dialog(answer)) => answer,
                 Some(_) | None => Err(DialogError::Headless),
             }
         })
     }
 
-    fn fill(&self, form: Form) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
+    fn fill(&self, form: DialogForm) -> BoxFuture<'_, Option<Result<Value, DialogError>>> {
         Box::pin(async move {
             Some(match self.0.ask(QuestionKind::Form(form)).await {
-                Some(Answer::Form(answer)) => answer,
+                Some(ClientAnswer::Form(answer)) => answer,
                 Some(_) | None => Err(DialogError::Headless),
             })
         })
@@ -87,10 +87,12 @@ impl CallServices for ClientServices {
             let questions = questions.into_iter().map(|(name, question)| (name, kind(question))).collect();
             let answers = self.0.ask_all(questions).await.into_iter();
             let answer = |answer| match answer {
-                Some(Answer::Form(answer)) => BatchAnswer::Form(answer),
-                Some(Answer::Completion(answer)) => BatchAnswer::Completion(answer),
-                Some(Answer::Directories(answer)) => BatchAnswer::Directories(answer),
-                Some(Answer::Dialog(_) | Answer::Approval(_)) | None => BatchAnswer::Form(Err(DialogError::Cancelled)),
+                Some(ClientAnswer::Form(answer)) => BatchAnswer::Form(answer),
+                Some(ClientAnswer::Completion(answer)) => BatchAnswer::Completion(answer),
+                Some(ClientAnswer::Directories(answer)) => BatchAnswer::Directories(answer),
+                Some(ClientAnswer::Dialog(_) | ClientAnswer::Approval(_)) | None => {
+                    BatchAnswer::Form(Err(DialogError::Cancelled))
+                }
             };
             Some(answers.map(answer).collect())
         })
@@ -99,7 +101,7 @@ impl CallServices for ClientServices {
     fn complete(&self, task: CompletionTask) -> BoxFuture<'_, Result<CompletionAnswer, CompletionError>> {
         Box::pin(async move {
             match self.0.ask(QuestionKind::Completion(task)).await {
-                Some(Answer::Completion(answer)) => answer,
+                Some(ClientAnswer::Completion(answer)) => answer,
                 Some(_) | None => Err(CompletionError::Cancelled),
             }
         })
@@ -111,7 +113,7 @@ impl CallServices for ClientServices {
 
     fn status(&self, _plugin: &str, _text: Option<&str>) {}
 
-    fn draw(&self, _plugin: &str, _part: DrawnPart, _blocks: Vec<Block>) -> BoxFuture<'_, bool> {
+    fn draw(&self, _plugin: &str, _part: DrawnPart, _blocks: Vec<DrawingBlock>) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }
 

@@ -8,14 +8,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The values. Cheap to clone.
 pub(super) struct Expiring<T> {
-    entries: Arc<Mutex<Entries<T>>>,
+    entries: Arc<Mutex<ExpiringEntries<T>>>,
     most: usize,
     time: Duration,
 }
 
-type Entries<T> = HashMap<String, Entry<T>>;
+type ExpiringEntries<T> = HashMap<String, ExpiringEntry<T>>;
 
-struct Entry<T> {
+struct ExpiringEntry<T> {
     value: T,
     used: Instant,
     /// Removes the entry once it has expired.
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Expiring<T> {
         Self { entries: Arc::default(), most, time }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries<T>> {
+    fn entries(&self) -> MutexGuard<'_, ExpiringEntries<T>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,7 +46,7 @@ impl<T: Send + 'static> Expiring<T> {
             removed = entries.remove(&oldest);
         }
         let expiry = tokio::spawn(expire(Arc::downgrade(&self.entries), key.clone(), self.time));
-        let entry = Entry { value, used: Instant::now(), _expiry: AbortOnDropHandle::new(expiry) };
+        let entry = ExpiringEntry { value, used: Instant::now(), _expiry: AbortOnDropHandle::new(expiry) };
         entries.insert(key.clone(), entry);
         drop(entries);
         drop(removed);
@@ -60,7 +60,7 @@ impl<T: Send + 'static> Expiring<T> {
     }
 
     /// Removes and returns a value if it matches the predicate; any other one stays.
-    pub(super) fn take(&self, key: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+    pub(super) fn take_value(&self, key: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
         let mut entries = self.entries();
         entries.get(key).filter(|entry| is_wanted(&entry.value))?;
         entries.remove(key).map(|entry| entry.value)
@@ -76,7 +76,7 @@ impl<T: Send + 'static> Expiring<T> {
 }
 
 /// Removes an entry when it has expired.
-async fn expire<T>(entries: Weak<Mutex<Entries<T>>>, key: String, time: Duration) {
+async fn expire<T>(entries: Weak<Mutex<ExpiringEntries<T>>>, key: String, time: Duration) {
     let mut until = Instant::now() + time;
     loop {
         tokio::time::sleep_until(until).await;
@@ -130,10 +130,10 @@ mod tests {
     async fn value_that_is_not_wanted_stays() {
         let values = Expiring::new(2, TIME);
         let key = values.insert(1, |_| true).unwrap();
-        assert_eq!(values.take(&key, |value| *value == 2), None);
-        assert_eq!(values.take("other", |_| true), None);
-        assert_eq!(values.take(&key, |value| *value == 1), Some(1));
-        assert_eq!(values.take(&key, |_| true), None);
+        assert_eq!(values.take_value(&key, |value| *value == 2), None);
+        assert_eq!(values.take_value("other", |_| true), None);
+        assert_eq!(values.take_value(&key, |value| *value == 1), Some(1));
+        assert_eq!(values.take_value(&key, |_| true), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -144,6 +144,6 @@ mod tests {
         let second = values.insert(2, |_| true).unwrap();
         assert_eq!(values.insert(3, |_| false), Err(3));
         let third = values.insert(3, |value| *value == 2).unwrap();
-        assert_eq!([first, second, third].map(|key| values.take(&key, |_| true)), [Some(1), None, Some(3)]);
+        assert_eq!([first, second, third].map(|key| values.take_value(&key, |_| true)), [Some(1), None, Some(3)]);
     }
 }

@@ -1,11 +1,11 @@
 //! The requests of clients.
 
-use super::changes::Snapshot;
+use super::changes::OfferSnapshot;
 use super::convert::{self, prompt, result, tool};
-use super::held::Step;
+use super::held::RequestStep;
 use super::lines::TOO_LONG;
 use super::question::shows_forms;
-use super::request::Finished;
+use super::request::FinishedRequest;
 use super::{Begin, LIST_TTL_MS, MAX_LINE, OfferedCall, PromptCall, Server, resources};
 use futures_util::future::BoxFuture;
 use pinion_protocol::{ServedTool, TaskSupport};
@@ -32,7 +32,8 @@ impl Server {
         let (offered, tool) = (self.offered.clone(), tool.definition.clone());
         Box::new(move |token, progress, client| {
             let running = offered.call(OfferedCall { tool, arguments, token, progress, client });
-            Box::pin(async move { Finished::Call(Box::new(running.await)) }) as BoxFuture<'static, Finished>
+            Box::pin(async move { FinishedRequest::Call(Box::new(running.await)) })
+                as BoxFuture<'static, FinishedRequest>
         })
     }
 }
@@ -115,10 +116,10 @@ impl ServerHandler for Server {
         let begin = self.call(&tool, Value::Object(request.arguments.unwrap_or_default()));
         let (state, given) = (request.request_state, request.input_responses);
         match self.step(subject, state, given, may_be_task, &context, begin).await? {
-            Step::Done(Finished::Call(reply)) => Ok(CallToolResponse::Complete(result(*reply))),
-            Step::Done(Finished::Prompt(_)) => Err(other_request()),
-            Step::Ask(required) => Ok(required.into()),
-            Step::Task(call) => Ok(self.tasks.begin(*call, client, self.calls.clone())?.into()),
+            RequestStep::Done(FinishedRequest::Call(reply)) => Ok(CallToolResponse::Complete(result(*reply))),
+            RequestStep::Done(FinishedRequest::Prompt(_)) => Err(other_request()),
+            RequestStep::Ask(required) => Ok(required.into()),
+            RequestStep::Task(call) => Ok(self.tasks.begin(*call, client, self.calls.clone())?.into()),
         }
     }
 
@@ -150,11 +151,11 @@ impl ServerHandler for Server {
         let (subject, begin) = (format!("resources/read {uri}"), self.call(tool, arguments));
         let (state, given) = (request.request_state, request.input_responses);
         match self.step(subject, state, given, false, &context, begin).await? {
-            Step::Done(Finished::Call(reply)) => {
+            RequestStep::Done(FinishedRequest::Call(reply)) => {
                 Ok(resources::contents(&uri, tool.resource.as_deref(), *reply)?.into())
             }
-            Step::Ask(required) => Ok(required.into()),
-            Step::Done(Finished::Prompt(_)) | Step::Task(_) => Err(other_request()),
+            RequestStep::Ask(required) => Ok(required.into()),
+            RequestStep::Done(FinishedRequest::Prompt(_)) | RequestStep::Task(_) => Err(other_request()),
         }
     }
 
@@ -220,13 +221,13 @@ impl ServerHandler for Server {
         let (offered, name) = (self.offered.clone(), request.name);
         let begin: Begin = Box::new(move |token, _, client| {
             let running = offered.prompt(PromptCall { name, arguments, token, services: client.services() });
-            Box::pin(async move { Finished::Prompt(running.await) }) as BoxFuture<'static, Finished>
+            Box::pin(async move { FinishedRequest::Prompt(running.await) }) as BoxFuture<'static, FinishedRequest>
         });
         let (state, given) = (request.request_state, request.input_responses);
         let parts = match self.step(subject, state, given, false, &context, begin).await? {
-            Step::Done(Finished::Prompt(parts)) => parts.map_err(invalid)?,
-            Step::Ask(required) => return Ok(required.into()),
-            Step::Done(Finished::Call(_)) | Step::Task(_) => return Err(other_request()),
+            RequestStep::Done(FinishedRequest::Prompt(parts)) => parts.map_err(invalid)?,
+            RequestStep::Ask(required) => return Ok(required.into()),
+            RequestStep::Done(FinishedRequest::Call(_)) | RequestStep::Task(_) => return Err(other_request()),
         };
         let message = |part| Some(PromptMessage::new(Role::User, convert::prompt_part(part)?));
         Ok(GetPromptResult::new(parts.into_iter().filter_map(message).collect()).into())
@@ -273,14 +274,14 @@ impl ServerHandler for Server {
         let can_ask = context.request_context().client_capabilities().is_some_and(|client| shows_forms(&client));
         let wanted: BTreeSet<_> = context.accepted().resource_subscriptions.iter().flatten().cloned().collect();
         let mut changed = self.offered.changed();
-        let mut last = Snapshot::of(&*self.offered, can_ask);
+        let mut last = OfferSnapshot::from_offered(&*self.offered, can_ask);
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 () = self.token.cancelled() => return Ok(()),
                 next = changed.changed() => if next.is_err() { return Ok(()) },
             }
-            let now = Snapshot::of(&*self.offered, can_ask);
+            let now = OfferSnapshot::from_offered(&*self.offered, can_ask);
             let changes = last.changes(&now, &wanted);
             last = now;
             if changes.notify_subscription(context.sink()).await.is_err() {

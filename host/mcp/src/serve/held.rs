@@ -5,9 +5,9 @@
 //! returns is a random key to it. Clients of older protocols are asked by separate requests.
 
 use super::expiring::Expiring;
-use super::progress::Report;
-use super::question::{Question, QuestionKind};
-use super::request::{Event, Finished, Request};
+use super::progress::ProgressReport;
+use super::question::{ClientQuestion, QuestionKind};
+use super::request::{FinishedRequest, RequestEvent, RunningRequest};
 use rmcp::model::{ErrorData, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion};
 use rmcp::service::{RequestContext, RoleServer};
 use std::time::Duration;
@@ -20,8 +20,8 @@ const HELD_TIME: Duration = Duration::from_secs(600);
 const TASK_AFTER: Duration = Duration::from_secs(2);
 
 /// The next step of a request.
-pub(super) enum Step {
-    Done(Finished),
+pub(super) enum RequestStep {
+    Done(FinishedRequest),
     Ask(InputRequiredResult),
     /// The call takes long. The client can fetch its result later.
     Task(Box<LongCall>),
@@ -29,53 +29,58 @@ pub(super) enum Step {
 
 /// A call that becomes a task.
 pub(super) struct LongCall {
-    pub(super) request: Request,
+    pub(super) request: RunningRequest,
     /// Its last line of progress.
     pub(super) message: Option<String>,
     /// Its end, if it is over already.
-    pub(super) done: Option<Result<Finished, ErrorData>>,
+    pub(super) done: Option<Result<FinishedRequest, ErrorData>>,
 }
 
 /// A request that waits for answers.
-struct Waiting {
+struct WaitingRequest {
     /// Method and name, which a repeated request must have as well.
     subject: String,
-    request: Request,
-    open: Vec<Question>,
+    request: RunningRequest,
+    open: Vec<ClientQuestion>,
 }
 
 /// A request that a client begins, or continues with answers.
 pub(super) struct Continued {
     subject: String,
-    request: Request,
-    open: Vec<Question>,
+    request: RunningRequest,
+    open: Vec<ClientQuestion>,
     given: InputResponses,
 }
 
 impl Continued {
-    pub(super) fn begin(subject: String, request: Request, given: InputResponses) -> Self {
+    pub(super) fn begin(subject: String, request: RunningRequest, given: InputResponses) -> Self {
         Self { subject, request, open: Vec::new(), given }
     }
 }
 
 /// All waiting requests of a server.
-pub(super) struct Held(Expiring<Waiting>);
+pub(super) struct HeldRequests(Expiring<WaitingRequest>);
 
-impl Default for Held {
+impl Default for HeldRequests {
     fn default() -> Self {
         Self(Expiring::new(MAX_HELD, HELD_TIME))
     }
 }
 
-impl Held {
+impl HeldRequests {
     /// Takes the request that a client continues.
     ///
     /// # Errors
     /// The state was changed, belongs to another request, or its request waits no longer.
-    pub(super) fn take(&self, state: &str, subject: String, given: InputResponses) -> Result<Continued, ErrorData> {
-        let waiting = self.0.take(state, |waiting| waiting.subject == subject);
+    pub(super) fn take_request(
+        &self,
+        state: &str,
+        subject: String,
+        given: InputResponses,
+    ) -> Result<Continued, ErrorData> {
+        let waiting = self.0.take_value(state, |waiting| waiting.subject == subject);
         let unknown = || ErrorData::invalid_params("unknown or expired `requestState`", None);
-        let Waiting { request, open, .. } = waiting.ok_or_else(unknown)?;
+        let WaitingRequest { request, open, .. } = waiting.ok_or_else(unknown)?;
         Ok(Continued { subject, request, open, given })
     }
 
@@ -85,10 +90,11 @@ impl Held {
         continued: Continued,
         may_be_task: bool,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Step, ErrorData> {
+    ) -> Result<RequestStep, ErrorData> {
         let Continued { subject, mut request, open, mut given } = continued;
         // Questions whose answer is missing or unclear are asked again.
-        let open: Vec<Question> = open.into_iter().filter_map(|question| answered(question, &mut given)).collect();
+        let open: Vec<ClientQuestion> =
+            open.into_iter().filter_map(|question| answered(question, &mut given)).collect();
         if !open.is_empty() {
             return self.hold(subject, request, open);
         }
@@ -106,11 +112,11 @@ impl Held {
                 () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
             };
             match event {
-                Event::Report(Report::Progress { message, .. }) if may_be_task => {
+                RequestEvent::Report(ProgressReport::Progress { message, .. }) if may_be_task => {
                     return Ok(long(request, Some(message), None));
                 }
-                Event::Report(report) => report.send(&context.peer).await,
-                Event::Asked(questions) => {
+                RequestEvent::Report(report) => report.send(&context.peer).await,
+                RequestEvent::Asked(questions) => {
                     let client = context.client_capabilities().unwrap_or_default();
                     let mut open = Vec::new();
                     for question in request.askable(questions, &client) {
@@ -130,50 +136,59 @@ impl Held {
                         },
                     }
                 }
-                Event::Done(done) => {
+                RequestEvent::Done(done) => {
                     while let Some(report) = request.waiting() {
                         match report {
-                            Report::Progress { message, .. } if may_be_task => {
+                            ProgressReport::Progress { message, .. } if may_be_task => {
                                 return Ok(long(request, Some(message), Some(done)));
                             }
                             report => report.send(&context.peer).await,
                         }
                     }
-                    return done.map(Step::Done);
+                    return done.map(RequestStep::Done);
                 }
             }
         }
     }
 
     /// Keeps a request until its client continues it.
-    fn hold(&self, subject: String, request: Request, open: Vec<Question>) -> Result<Step, ErrorData> {
+    fn hold(
+        &self,
+        subject: String,
+        request: RunningRequest,
+        open: Vec<ClientQuestion>,
+    ) -> Result<RequestStep, ErrorData> {
         let requests = input_requests(&open);
         let failed = || ErrorData::internal_error("the question cannot be asked", None);
-        let state = self.0.insert(Waiting { subject, request, open }, |_| true).map_err(|_| failed())?;
-        Ok(Step::Ask(InputRequiredResult::new(Some(requests), Some(state))))
+        let state = self.0.insert(WaitingRequest { subject, request, open }, |_| true).map_err(|_| failed())?;
+        Ok(RequestStep::Ask(InputRequiredResult::new(Some(requests), Some(state))))
     }
 }
 
-fn long(request: Request, message: Option<String>, done: Option<Result<Finished, ErrorData>>) -> Step {
-    Step::Task(Box::new(LongCall { request, message, done }))
+fn long(
+    request: RunningRequest,
+    message: Option<String>,
+    done: Option<Result<FinishedRequest, ErrorData>>,
+) -> RequestStep {
+    RequestStep::Task(Box::new(LongCall { request, message, done }))
 }
 
 /// Returns questions as requests to their client.
-pub(super) fn input_requests(questions: &[Question]) -> InputRequests {
+pub(super) fn input_requests(questions: &[ClientQuestion]) -> InputRequests {
     questions.iter().filter_map(|question| Some((question.name.clone(), question.input_request()?))).collect()
 }
 
 /// Answers a question with its client's response. Gives it back if there is no answer that fits.
-pub(super) fn answered(question: Question, given: &mut InputResponses) -> Option<Question> {
+pub(super) fn answered(question: ClientQuestion, given: &mut InputResponses) -> Option<ClientQuestion> {
     match given.remove(&question.name) {
-        Some(answer) => question.take(&answer).err(),
+        Some(answer) => question.accept_answer(&answer).err(),
         None => Some(question),
     }
 }
 
 /// Asks a client of an older protocol, one question after another.
 #[expect(deprecated, reason = "older clients are asked this way")]
-async fn ask_directly(questions: Vec<Question>, context: &RequestContext<RoleServer>) {
+async fn ask_directly(questions: Vec<ClientQuestion>, context: &RequestContext<RoleServer>) {
     for question in questions {
         let params = question.request()["params"].take();
         let answer = match &question.kind {
@@ -190,9 +205,9 @@ async fn ask_directly(questions: Vec<Question>, context: &RequestContext<RoleSer
             QuestionKind::Directories => context.peer.list_roots().await.ok().map(serde_json::to_value),
         };
         let refused = match answer {
-            Some(Ok(answer)) => question.take(&answer).err(),
+            Some(Ok(answer)) => question.accept_answer(&answer).err(),
             Some(Err(_)) | None => Some(question),
         };
-        refused.into_iter().for_each(Question::refuse);
+        refused.into_iter().for_each(ClientQuestion::refuse);
     }
 }

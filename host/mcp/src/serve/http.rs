@@ -32,7 +32,7 @@ const ENDPOINT: &str = "/mcp";
 
 /// Settings of a server over HTTP.
 #[derive(Debug, Clone)]
-pub struct HttpSettings {
+pub struct HttpServerSettings {
     /// The address to listen on. Port 0 lets the system choose.
     pub address: SocketAddr,
     /// The token that each request needs.
@@ -61,14 +61,14 @@ pub struct HttpServer {
 }
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
-type Body = BoxBody<Bytes, Infallible>;
+type HttpBody = BoxBody<Bytes, Infallible>;
 
 impl HttpServer {
     /// Listens on the address.
     ///
     /// # Errors
     /// The address is taken or not one of this machine.
-    pub async fn bind(server: Server, settings: HttpSettings) -> Result<Self, HttpError> {
+    pub async fn bind(server: Server, settings: HttpServerSettings) -> Result<Self, HttpError> {
         let failed = |source| HttpError { address: settings.address, source };
         let listener = TcpListener::bind(settings.address).await.map_err(failed)?;
         let own = settings.address.ip().to_string();
@@ -138,7 +138,7 @@ async fn connection(stream: TcpStream, service: Service, token: Arc<SecretString
     }
 }
 
-async fn respond(request: Request<Incoming>, service: &Service, token: &SecretString) -> Response<Body> {
+async fn respond(request: Request<Incoming>, service: &Service, token: &SecretString) -> Response<HttpBody> {
     if request.uri().path() != ENDPOINT {
         return plain(StatusCode::NOT_FOUND, "the endpoint is /mcp");
     }
@@ -162,7 +162,7 @@ fn is_same(given: &str, token: &str) -> bool {
     !token.is_empty() && blake3::hash(given.as_bytes()) == blake3::hash(token.as_bytes())
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+fn plain(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *response.status_mut() = status;
     response

@@ -15,7 +15,7 @@ const PACKET: usize = 64 << 10;
 const MAX_ID: usize = 256;
 
 /// A reader of whole lines of at most `limit` bytes.
-pub(super) struct Lines<R> {
+pub(super) struct BoundedLineReader<R> {
     reader: R,
     limit: usize,
     /// The line that is being read, unless it is too long.
@@ -28,7 +28,7 @@ pub(super) struct Lines<R> {
     is_ended: bool,
 }
 
-impl<R> Lines<R> {
+impl<R> BoundedLineReader<R> {
     pub(super) fn new(reader: R, limit: usize) -> Self {
         Self { reader, limit, line: Vec::new(), long: None, ready: Vec::new(), taken: 0, is_ended: false }
     }
@@ -67,7 +67,7 @@ impl<R> Lines<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedLineReader<R> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         while this.taken == this.ready.len() && !this.is_ended {
@@ -166,7 +166,7 @@ mod tests {
 
     async fn read(text: &str, limit: usize) -> String {
         let mut read = String::new();
-        Lines::new(text.as_bytes(), limit).read_to_string(&mut read).await.unwrap();
+        BoundedLineReader::new(text.as_bytes(), limit).read_to_string(&mut read).await.unwrap();
         read
     }
 

@@ -20,15 +20,15 @@ mod tasks;
 
 pub use client::Client;
 pub use convert::{OWN_CONTENT, own_content};
-pub use http::{HttpError, HttpServer, HttpSettings};
+pub use http::{HttpError, HttpServer, HttpServerSettings};
 pub use offered::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart};
 
-use crate::serve::changes::Snapshot;
-use crate::serve::held::{Continued, Held, Step};
-use crate::serve::lines::Lines;
+use crate::serve::changes::OfferSnapshot;
+use crate::serve::held::{Continued, HeldRequests, RequestStep};
+use crate::serve::lines::BoundedLineReader;
 use crate::serve::progress::Reports;
 use crate::serve::question::shows_forms;
-use crate::serve::request::{Finished, Request};
+use crate::serve::request::{FinishedRequest, RunningRequest};
 use crate::serve::tasks::Tasks;
 use futures_util::future::BoxFuture;
 use pinion_protocol::{LogLevel, ServedTool, ToolProgress};
@@ -52,16 +52,16 @@ const LIST_TTL_MS: u64 = 5_000;
 pub struct Server {
     offered: Arc<dyn Offered>,
     calls: Arc<Semaphore>,
-    held: Arc<Held>,
+    held: Arc<HeldRequests>,
     tasks: Arc<Tasks>,
-    session: Arc<Session>,
+    session: Arc<ClientSession>,
     /// Cancelled when the server ends.
     token: CancellationToken,
 }
 
 /// The wishes of a client that began with `initialize`.
 #[derive(Default)]
-struct Session {
+struct ClientSession {
     /// The lines of logs that it wants; `None` until it says so.
     least: Mutex<Option<LogLevel>>,
     /// The resources that it subscribed to.
@@ -70,14 +70,15 @@ struct Session {
     announcer: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-impl Session {
+impl ClientSession {
     fn subscribed(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The function that begins the work of a request.
-type Begin = Box<dyn FnOnce(CancellationToken, Arc<dyn ToolProgress>, Client) -> BoxFuture<'static, Finished> + Send>;
+type Begin =
+    Box<dyn FnOnce(CancellationToken, Arc<dyn ToolProgress>, Client) -> BoxFuture<'static, FinishedRequest> + Send>;
 
 impl Server {
     /// Creates a server. It ends when `token` is cancelled.
@@ -110,7 +111,7 @@ impl Server {
         W: tokio::io::AsyncWrite + Send + Unpin + 'static,
     {
         let token = self.token.clone();
-        let reader = Lines::new(reader, MAX_LINE);
+        let reader = BoundedLineReader::new(reader, MAX_LINE);
         let transport =
             rmcp::transport::async_rw::AsyncRwTransport::new_server(reader, writer).with_max_line_length(MAX_LINE);
         let running = match self.serve_with_ct(transport, token).await {
@@ -131,19 +132,19 @@ impl Server {
         may_be_task: bool,
         context: &RequestContext<RoleServer>,
         begin: Begin,
-    ) -> Result<Step, ErrorData> {
+    ) -> Result<RequestStep, ErrorData> {
         let _permit = tokio::select! {
             permit = self.calls.acquire() => permit,
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
         };
         let given = given.unwrap_or_default();
         let continued = match state {
-            Some(state) => self.held.take(&state, subject, given)?,
+            Some(state) => self.held.take_request(&state, subject, given)?,
             None => {
                 let (progress, reports) = Reports::channel(context.meta.get_progress_token(), self.least(context));
                 let token = self.token.child_token();
                 let run = |client| begin(token.clone(), progress, client);
-                Continued::begin(subject, Request::begin(reports, token.clone().drop_guard(), run), given)
+                Continued::begin(subject, RunningRequest::begin(reports, token.clone().drop_guard(), run), given)
             }
         };
         self.held.step(continued, may_be_task, context).await
@@ -165,11 +166,11 @@ impl Server {
         let can_ask = peer.peer_info().is_some_and(|info| shows_forms(&info.capabilities));
         let (mut changed, offered) = (self.offered.changed(), self.offered.clone());
         let session = Arc::downgrade(&self.session);
-        let mut last = Snapshot::of(&*offered, can_ask);
+        let mut last = OfferSnapshot::from_offered(&*offered, can_ask);
         let announcing = async move {
             while changed.changed().await.is_ok() {
                 let Some(wanted) = session.upgrade().map(|session| session.subscribed().clone()) else { return };
-                let now = Snapshot::of(&*offered, can_ask);
+                let now = OfferSnapshot::from_offered(&*offered, can_ask);
                 let changes = last.changes(&now, &wanted);
                 last = now;
                 if changes.notify(&peer).await.is_err() {

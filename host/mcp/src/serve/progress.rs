@@ -13,18 +13,18 @@ const MAX_WAITING: usize = 32;
 /// The reports of one call.
 pub(super) struct Reports {
     token: Option<ProgressToken>,
-    waiting: mpsc::Receiver<Waiting>,
+    waiting: mpsc::Receiver<WaitingReport>,
     sent: f64,
 }
 
 /// A report that waits for the client.
-enum Waiting {
+enum WaitingReport {
     Progress(String),
     Line(LogLevel, String),
 }
 
 /// A report as the client gets it.
-pub(super) enum Report {
+pub(super) enum ProgressReport {
     Progress {
         message: String,
         /// `None` if the client wants to hear of no progress.
@@ -33,7 +33,7 @@ pub(super) enum Report {
     Line(LogLevel, String),
 }
 
-impl Report {
+impl ProgressReport {
     /// Sends the report. Nothing depends on its arrival.
     #[expect(deprecated, reason = "clients still read logs")]
     pub(super) async fn send(self, peer: &Peer<RoleServer>) {
@@ -64,40 +64,40 @@ impl Reports {
     }
 
     /// Waits for the next report; `None` once the call can report nothing any more.
-    pub(super) async fn next(&mut self) -> Option<Report> {
+    pub(super) async fn next(&mut self) -> Option<ProgressReport> {
         let next = self.waiting.recv().await?;
         Some(self.report(next))
     }
 
     /// Returns the next report that is there already.
-    pub(super) fn waiting(&mut self) -> Option<Report> {
+    pub(super) fn waiting(&mut self) -> Option<ProgressReport> {
         let next = self.waiting.try_recv().ok()?;
         Some(self.report(next))
     }
 
-    fn report(&mut self, next: Waiting) -> Report {
+    fn report(&mut self, next: WaitingReport) -> ProgressReport {
         match next {
-            Waiting::Progress(message) => {
+            WaitingReport::Progress(message) => {
                 self.sent += 1.0;
                 let notification = self
                     .token
                     .clone()
                     .map(|token| ProgressNotificationParam::new(token, self.sent).with_message(message.clone()));
-                Report::Progress { message, notification }
+                ProgressReport::Progress { message, notification }
             }
-            Waiting::Line(level, line) => Report::Line(level, line),
+            WaitingReport::Line(level, line) => ProgressReport::Line(level, line),
         }
     }
 }
 
 struct Sender {
-    waiting: mpsc::Sender<Waiting>,
+    waiting: mpsc::Sender<WaitingReport>,
     least: Option<LogLevel>,
 }
 
 impl ToolProgress for Sender {
     fn report(&self, message: String) {
-        let _ = self.waiting.try_send(Waiting::Progress(message));
+        let _ = self.waiting.try_send(WaitingReport::Progress(message));
     }
 
     /// The protocol has no partial results.
@@ -105,7 +105,7 @@ impl ToolProgress for Sender {
 
     fn log(&self, level: LogLevel, line: String) {
         if self.least.is_some_and(|least| level >= least) {
-            let _ = self.waiting.try_send(Waiting::Line(level, printable(&line).into_owned()));
+            let _ = self.waiting.try_send(WaitingReport::Line(level, printable(&line).into_owned()));
         }
     }
 }
@@ -122,8 +122,8 @@ mod tests {
                 progress.log(level, format!("{level:?}\u{1b}[2J"));
             }
             let next = || match reports.waiting()? {
-                Report::Line(_, line) => Some(line),
-                Report::Progress { .. } => None,
+                ProgressReport::Line(_, line) => Some(line),
+                ProgressReport::Progress { .. } => None,
             };
             std::iter::from_fn(next).collect::<Vec<_>>()
         };

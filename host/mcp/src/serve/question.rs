@@ -2,7 +2,7 @@
 //! the directories of the user as roots.
 
 use pinion_protocol::services::{CompletionAnswer, CompletionError, CompletionTask};
-use pinion_protocol::{Content, Dialog, DialogAnswer, DialogError, DialogKind, Directory, Form, Usage};
+use pinion_protocol::{Content, Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, Directory, Usage};
 use rmcp::model::{ClientCapabilities, InputRequest};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -17,23 +17,23 @@ const ANSWER: &str = "answer";
 const MAX_ENTERED: usize = 64 << 10;
 
 /// A question of a call to its client, and the way back for the answer.
-pub(super) struct Question {
+pub(super) struct ClientQuestion {
     /// The name, which matches an answer to its question.
     pub(super) name: String,
     pub(super) kind: QuestionKind,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<ClientAnswer>,
 }
 
 pub(super) enum QuestionKind {
     Dialog(Dialog),
-    Form(Form),
+    Form(DialogForm),
     Completion(CompletionTask),
     Directories,
     /// A question of the host whether a call may run, in its words.
     Approval(String),
 }
 
-pub(super) enum Answer {
+pub(super) enum ClientAnswer {
     Form(Result<Value, DialogError>),
     Dialog(Result<DialogAnswer, DialogError>),
     Completion(Result<CompletionAnswer, CompletionError>),
@@ -83,8 +83,8 @@ pub(super) fn shows_forms(client: &ClientCapabilities) -> bool {
     client.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
 }
 
-impl Question {
-    pub(super) fn new(name: String, kind: QuestionKind) -> (Self, oneshot::Receiver<Answer>) {
+impl ClientQuestion {
+    pub(super) fn new(name: String, kind: QuestionKind) -> (Self, oneshot::Receiver<ClientAnswer>) {
         let (answer, answered) = oneshot::channel();
         (Self { name, kind, answer }, answered)
     }
@@ -111,13 +111,13 @@ impl Question {
     }
 
     /// Takes the answer of a client. Gives the question back if the answer does not fit it.
-    pub(super) fn take(self, value: &Value) -> Result<(), Self> {
+    pub(super) fn accept_answer(self, value: &Value) -> Result<(), Self> {
         let answer = match &self.kind {
-            QuestionKind::Dialog(dialog) => dialog_answer(&dialog.kind, value).map(Answer::Dialog),
-            QuestionKind::Form(_) => form_answer(value).map(Answer::Form),
-            QuestionKind::Completion(_) => completion_answer(value).map(|answer| Answer::Completion(Ok(answer))),
-            QuestionKind::Directories => directories(value).map(|found| Answer::Directories(Ok(found))),
-            QuestionKind::Approval(_) => approved(value).map(Answer::Approval),
+            QuestionKind::Dialog(dialog) => dialog_answer(&dialog.kind, value).map(ClientAnswer::Dialog),
+            QuestionKind::Form(_) => form_answer(value).map(ClientAnswer::Form),
+            QuestionKind::Completion(_) => completion_answer(value).map(|answer| ClientAnswer::Completion(Ok(answer))),
+            QuestionKind::Directories => directories(value).map(|found| ClientAnswer::Directories(Ok(found))),
+            QuestionKind::Approval(_) => approved(value).map(ClientAnswer::Approval),
         };
         match answer {
             Some(answer) => {
@@ -131,18 +131,18 @@ impl Question {
     /// Tells the call that no user can answer.
     pub(super) fn refuse(self) {
         let answer = match &self.kind {
-            QuestionKind::Dialog(_) => Answer::Dialog(Err(DialogError::Headless)),
-            QuestionKind::Form(_) => Answer::Form(Err(DialogError::Headless)),
-            QuestionKind::Completion(_) => {
-                Answer::Completion(Err(CompletionError::Invalid { message: "the client offers no model".to_owned() }))
-            }
-            QuestionKind::Directories => Answer::Directories(Err(DialogError::Headless)),
-            QuestionKind::Approval(_) => Answer::Approval(Err(DialogError::Headless)),
+            QuestionKind::Dialog(_) => ClientAnswer::Dialog(Err(DialogError::Headless)),
+            QuestionKind::Form(_) => ClientAnswer::Form(Err(DialogError::Headless)),
+            QuestionKind::Completion(_) => ClientAnswer::Completion(Err(CompletionError::Invalid {
+                message: "the client offers no model".to_owned(),
+            })),
+            QuestionKind::Directories => ClientAnswer::Directories(Err(DialogError::Headless)),
+            QuestionKind::Approval(_) => ClientAnswer::Approval(Err(DialogError::Headless)),
         };
         self.answer(answer);
     }
 
-    fn answer(self, answer: Answer) {
+    fn answer(self, answer: ClientAnswer) {
         // The call may be over.
         let _ = self.answer.send(answer);
     }
@@ -281,9 +281,9 @@ mod tests {
     }
 
     /// Answers a question; `None` if the answer does not fit.
-    fn answered(kind: QuestionKind, value: &Value) -> Option<Answer> {
-        let (question, mut answered) = Question::new("q".to_owned(), kind);
-        question.take(value).ok()?;
+    fn answered(kind: QuestionKind, value: &Value) -> Option<ClientAnswer> {
+        let (question, mut answered) = ClientQuestion::new("q".to_owned(), kind);
+        question.accept_answer(value).ok()?;
         answered.try_recv().ok()
     }
 
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn only_answers_of_the_right_form_count() {
         let read = |kind: DialogKind, value: Value| match answered(dialog(kind, "?"), &value) {
-            Some(Answer::Dialog(answer)) => Some(answer),
+            Some(ClientAnswer::Dialog(answer)) => Some(answer),
             _ => None,
         };
         let accept = |value: Value| json!({ "action": "accept", "content": { "value": value } });
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn only_a_plain_yes_approves_a_call() {
         let read = |value: Value| match answered(QuestionKind::Approval("?".to_owned()), &value) {
-            Some(Answer::Approval(answer)) => Some(answer),
+            Some(ClientAnswer::Approval(answer)) => Some(answer),
             _ => None,
         };
         let accept = |content: Value| json!({ "action": "accept", "content": content });
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn every_question_is_a_valid_request() {
-        let form = Form {
+        let form = DialogForm {
             plugin: "p".to_owned(),
             question: "?".to_owned(),
             schema: json!({ "type": "object", "properties": {} }),
@@ -348,15 +348,15 @@ mod tests {
             QuestionKind::Approval("?".to_owned()),
             completion(),
         ] {
-            let (question, _answered) = Question::new("q".to_owned(), kind);
+            let (question, _answered) = ClientQuestion::new("q".to_owned(), kind);
             let request = serde_json::to_value(question.input_request().unwrap()).unwrap();
             assert_eq!(request["method"], question.request()["method"]);
         }
         let answer = json!({ "role": "assistant", "model": "m", "content": { "type": "text", "text": "hello" } });
-        let Some(Answer::Completion(Ok(answer))) = answered(completion(), &answer) else { panic!("no answer") };
+        let Some(ClientAnswer::Completion(Ok(answer))) = answered(completion(), &answer) else { panic!("no answer") };
         assert_eq!((answer.text.as_str(), answer.model.as_str()), ("hello", "m"));
         let roots = json!({ "roots": [{ "uri": "file:///a", "name": "A" }, { "name": "B" }] });
-        let Some(Answer::Directories(Ok(found))) = answered(QuestionKind::Directories, &roots) else {
+        let Some(ClientAnswer::Directories(Ok(found))) = answered(QuestionKind::Directories, &roots) else {
             panic!("no roots")
         };
         assert_eq!(found, [Directory { uri: "file:///a".to_owned(), name: Some("A".to_owned()) }]);

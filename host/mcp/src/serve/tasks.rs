@@ -6,9 +6,9 @@
 use super::convert;
 use super::expiring::Expiring;
 use super::held::{LongCall, answered, input_requests};
-use super::progress::Report;
-use super::question::Question;
-use super::request::{Event, Finished, Request};
+use super::progress::ProgressReport;
+use super::question::ClientQuestion;
+use super::request::{FinishedRequest, RequestEvent, RunningRequest};
 use jiff::Timestamp;
 use rmcp::model::{
     ClientCapabilities, CreateTaskResult, DetailedTask, ErrorData, GetTaskResult, InputResponses, JsonObject, Task,
@@ -29,7 +29,7 @@ const TASK_TIME: Duration = Duration::from_secs(600);
 const POLL_MS: u64 = 1_000;
 
 /// The tasks of a server.
-pub(super) struct Tasks(Expiring<Running>);
+pub(super) struct Tasks(Expiring<RunningTask>);
 
 impl Default for Tasks {
     fn default() -> Self {
@@ -38,13 +38,13 @@ impl Default for Tasks {
 }
 
 /// A task. Dropping it cancels its call.
-struct Running {
-    state: Arc<State>,
+struct RunningTask {
+    state: Arc<TaskState>,
     /// `None` once the task was cancelled.
     driver: Option<AbortOnDropHandle<()>>,
 }
 
-struct State {
+struct TaskState {
     created: Timestamp,
     now: Mutex<Now>,
     /// Notified when the last open question was answered.
@@ -53,46 +53,46 @@ struct State {
 
 /// The state of a task that changes.
 struct Now {
-    status: Status,
+    status: ServedTaskStatus,
     message: Option<String>,
     updated: Timestamp,
 }
 
-enum Status {
+enum ServedTaskStatus {
     Working,
     /// Waits for the answers to these questions.
-    Asking(Vec<Question>),
+    Asking(Vec<ClientQuestion>),
     Completed(JsonObject),
     Failed(JsonObject),
     Cancelled,
 }
 
-impl State {
+impl TaskState {
     fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the status, unless the task is over.
-    fn set(&self, status: Status) {
+    fn set(&self, status: ServedTaskStatus) {
         let mut now = self.now();
         if !now.status.is_over() {
             (now.status, now.updated) = (status, Timestamp::now());
         }
     }
 
-    fn say(&self, message: String) {
+    fn set_message(&self, message: String) {
         let mut now = self.now();
         (now.message, now.updated) = (Some(message), Timestamp::now());
     }
 
-    fn finish(&self, done: Result<Finished, ErrorData>) {
-        let failed = |error: &ErrorData| Status::Failed(object(error));
+    fn finish(&self, done: Result<FinishedRequest, ErrorData>) {
+        let failed = |error: &ErrorData| ServedTaskStatus::Failed(object(error));
         self.set(match done {
-            Ok(Finished::Call(reply)) if reply.is_fault => {
+            Ok(FinishedRequest::Call(reply)) if reply.is_fault => {
                 failed(&ErrorData::internal_error(convert::text(&reply.output), None))
             }
-            Ok(Finished::Call(reply)) => Status::Completed(object(&convert::result(*reply))),
-            Ok(Finished::Prompt(_)) => failed(&ErrorData::internal_error("another request", None)),
+            Ok(FinishedRequest::Call(reply)) => ServedTaskStatus::Completed(object(&convert::result(*reply))),
+            Ok(FinishedRequest::Prompt(_)) => failed(&ErrorData::internal_error("another request", None)),
             Err(error) => failed(&error),
         });
     }
@@ -108,7 +108,7 @@ fn object(value: &impl Serialize) -> JsonObject {
 impl Tasks {
     /// Returns whether there is room for another task.
     pub(super) fn have_room(&self) -> bool {
-        self.0.have_room(Running::is_over)
+        self.0.have_room(RunningTask::is_over)
     }
 
     /// Continues a call as a task.
@@ -123,8 +123,8 @@ impl Tasks {
     ) -> Result<CreateTaskResult, ErrorData> {
         let LongCall { request, message, done } = call;
         let created = Timestamp::now();
-        let now = Mutex::new(Now { status: Status::Working, message, updated: created });
-        let state = Arc::new(State { created, now, answered: Notify::new() });
+        let now = Mutex::new(Now { status: ServedTaskStatus::Working, message, updated: created });
+        let state = Arc::new(TaskState { created, now, answered: Notify::new() });
         let driver = match done {
             Some(done) => {
                 state.finish(done);
@@ -132,9 +132,9 @@ impl Tasks {
             }
             None => Some(AbortOnDropHandle::new(tokio::spawn(drive(request, state.clone(), client, calls)))),
         };
-        let task = Running { state: state.clone(), driver };
+        let task = RunningTask { state: state.clone(), driver };
         let id =
-            self.0.insert(task, Running::is_over).map_err(|_| ErrorData::internal_error("too many tasks", None))?;
+            self.0.insert(task, RunningTask::is_over).map_err(|_| ErrorData::internal_error("too many tasks", None))?;
         Ok(CreateTaskResult::new(state.task(&id, TASK_TIME)))
     }
 
@@ -142,11 +142,11 @@ impl Tasks {
     pub(super) fn get(&self, id: &str) -> Result<GetTaskResult, ErrorData> {
         let detailed = self.0.with(id, |task, time| {
             let payload = match &task.state.now().status {
-                Status::Working => TaskPayload::Working,
-                Status::Asking(open) => TaskPayload::InputRequired { input_requests: input_requests(open) },
-                Status::Completed(result) => TaskPayload::Completed { result: result.clone() },
-                Status::Failed(error) => TaskPayload::Failed { error: error.clone() },
-                Status::Cancelled => TaskPayload::Cancelled,
+                ServedTaskStatus::Working => TaskPayload::Working,
+                ServedTaskStatus::Asking(open) => TaskPayload::InputRequired { input_requests: input_requests(open) },
+                ServedTaskStatus::Completed(result) => TaskPayload::Completed { result: result.clone() },
+                ServedTaskStatus::Failed(error) => TaskPayload::Failed { error: error.clone() },
+                ServedTaskStatus::Cancelled => TaskPayload::Cancelled,
             };
             DetailedTask::new(task.state.task(id, time), payload)
         });
@@ -156,12 +156,12 @@ impl Tasks {
     /// Answers questions of a task. Those that are not answered, or not in a form that fits, stay open; other answers are
     /// ignored.
     pub(super) fn update(&self, id: &str, mut given: InputResponses) -> Result<(), ErrorData> {
-        let update = |task: &mut Running, _| {
+        let update = |task: &mut RunningTask, _| {
             let mut now = task.state.now();
-            let Status::Asking(open) = &mut now.status else { return };
+            let ServedTaskStatus::Asking(open) = &mut now.status else { return };
             *open = std::mem::take(open).into_iter().filter_map(|question| answered(question, &mut given)).collect();
             if open.is_empty() {
-                now.status = Status::Working;
+                now.status = ServedTaskStatus::Working;
                 task.state.answered.notify_one();
             }
             now.updated = Timestamp::now();
@@ -171,36 +171,36 @@ impl Tasks {
 
     /// Cancels a task that has not ended.
     pub(super) fn cancel(&self, id: &str) -> Result<(), ErrorData> {
-        let cancel = |task: &mut Running, _| {
-            task.state.set(Status::Cancelled);
+        let cancel = |task: &mut RunningTask, _| {
+            task.state.set(ServedTaskStatus::Cancelled);
             task.driver = None;
         };
         self.0.with(id, cancel).ok_or_else(unknown)
     }
 }
 
-impl Status {
+impl ServedTaskStatus {
     fn is_over(&self) -> bool {
         !matches!(self, Self::Working | Self::Asking(_))
     }
 }
 
-impl Running {
+impl RunningTask {
     fn is_over(&self) -> bool {
         self.state.now().status.is_over()
     }
 }
 
-impl State {
+impl TaskState {
     /// Returns the task without the details of its status. It is kept for `time` from now on at least.
     fn task(&self, id: &str, time: Duration) -> Task {
         let now = self.now();
         let status = match now.status {
-            Status::Working => TaskStatus::Working,
-            Status::Asking(_) => TaskStatus::InputRequired,
-            Status::Completed(_) => TaskStatus::Completed,
-            Status::Failed(_) => TaskStatus::Failed,
-            Status::Cancelled => TaskStatus::Cancelled,
+            ServedTaskStatus::Working => TaskStatus::Working,
+            ServedTaskStatus::Asking(_) => TaskStatus::InputRequired,
+            ServedTaskStatus::Completed(_) => TaskStatus::Completed,
+            ServedTaskStatus::Failed(_) => TaskStatus::Failed,
+            ServedTaskStatus::Cancelled => TaskStatus::Cancelled,
         };
         let age = Timestamp::now().as_millisecond().saturating_sub(self.created.as_millisecond());
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -215,19 +215,19 @@ impl State {
 }
 
 /// Runs a request to its end. It counts among the calls while it does not wait for answers.
-async fn drive(mut request: Request, state: Arc<State>, client: ClientCapabilities, calls: Arc<Semaphore>) {
+async fn drive(mut request: RunningRequest, state: Arc<TaskState>, client: ClientCapabilities, calls: Arc<Semaphore>) {
     loop {
         let permit = calls.acquire().await;
         loop {
             match request.next().await {
-                Event::Done(done) => return state.finish(done),
-                Event::Report(Report::Progress { message, .. }) => state.say(message),
+                RequestEvent::Done(done) => return state.finish(done),
+                RequestEvent::Report(ProgressReport::Progress { message, .. }) => state.set_message(message),
                 // There is no request that could carry it.
-                Event::Report(Report::Line(..)) => {}
-                Event::Asked(questions) => {
+                RequestEvent::Report(ProgressReport::Line(..)) => {}
+                RequestEvent::Asked(questions) => {
                     let open = request.askable(questions, &client);
                     if !open.is_empty() {
-                        state.set(Status::Asking(open));
+                        state.set(ServedTaskStatus::Asking(open));
                         break;
                     }
                 }

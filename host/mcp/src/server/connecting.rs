@@ -8,21 +8,21 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::fetch::fetch;
-use super::{Attempt, Server, ServerState, Slot, back_off, keeper};
+use super::{ConfiguredServer, ConnectAttempt, ConnectionSlot, ServerState, back_off, keeper};
 use crate::catalogue::Catalogue;
-use crate::catalogue::contact::Outcome;
-use crate::connection::{Connection, Failure, Handler, OpenError, Opener, Routes, Traffic, Watched};
+use crate::catalogue::contact::ContactOutcome;
+use crate::connection::{Connection, Handler, OpenError, Opener, RequestFailure, Routes, Traffic, Watched};
 use crate::error::{McpError, without_query};
 use crate::limits::BACKOFF_SAT_OUT;
 use crate::request::CallContext;
 
 /// The connection that a request can have.
-enum Access {
+enum AvailableConnection {
     Open(Arc<Connection>),
-    Connecting(Attempt),
+    Connecting(ConnectAttempt),
 }
 
-impl Server {
+impl ConfiguredServer {
     /// Returns a connection whose server still answers.
     pub(super) async fn live_connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
         loop {
@@ -38,8 +38,8 @@ impl Server {
     /// Returns the open connection, or opens one.
     async fn connection(self: &Arc<Self>, call: &CallContext) -> Result<Arc<Connection>, McpError> {
         match self.attempt()? {
-            Access::Open(connection) => Ok(connection),
-            Access::Connecting(attempt) => self.within(call, attempt).await?,
+            AvailableConnection::Open(connection) => Ok(connection),
+            AvailableConnection::Connecting(attempt) => self.within(call, attempt).await?,
         }
     }
 
@@ -60,7 +60,7 @@ impl Server {
 
     /// Returns the open connection, or joins or starts an attempt to connect. All requests that wait share it, and it outlives
     /// them.
-    fn attempt(self: &Arc<Self>) -> Result<Access, McpError> {
+    fn attempt(self: &Arc<Self>) -> Result<AvailableConnection, McpError> {
         let mut inner = self.lock();
         let name = &self.config.name;
         if inner.is_shut_down {
@@ -70,8 +70,10 @@ impl Server {
             return Err(McpError::Disabled { server: name.clone() });
         }
         match &inner.slot {
-            Slot::Open(connection) if !connection.is_closed() => return Ok(Access::Open(connection.clone())),
-            Slot::Connecting(attempt, _) => return Ok(Access::Connecting(attempt.clone())),
+            ConnectionSlot::Open(connection) if !connection.is_closed() => {
+                return Ok(AvailableConnection::Open(connection.clone()));
+            }
+            ConnectionSlot::Connecting(attempt, _) => return Ok(AvailableConnection::Connecting(attempt.clone())),
             _ => {}
         }
         let now = Instant::now();
@@ -92,11 +94,11 @@ impl Server {
         let attempt =
             async move { task.await.unwrap_or_else(|_| Err(McpError::unsent(&name, "was stopped while it started"))) };
         let attempt = attempt.boxed().shared();
-        inner.slot = Slot::Connecting(attempt.clone(), abort);
+        inner.slot = ConnectionSlot::Connecting(attempt.clone(), abort);
         inner.state = ServerState::Starting;
         drop(inner);
         self.notify();
-        Ok(Access::Connecting(attempt))
+        Ok(AvailableConnection::Connecting(attempt))
     }
 
     /// Connects, fetches the catalogue, and leaves the connection in the slot.
@@ -110,12 +112,12 @@ impl Server {
             Ok((connection, catalogue)) => {
                 inner.state = ServerState::Ready;
                 inner.problem = None;
-                inner.slot = Slot::Open(connection.clone());
+                inner.slot = ConnectionSlot::Open(connection.clone());
                 inner.catalogue = Some(catalogue);
                 Ok(connection)
             }
             Err(OpenError::Login(challenge)) => {
-                inner.slot = Slot::Empty;
+                inner.slot = ConnectionSlot::Empty;
                 inner.state = ServerState::LoginRequired;
                 inner.problem = Some("requires a login".to_owned());
                 inner.challenge = challenge.or(inner.challenge.take());
@@ -123,7 +125,7 @@ impl Server {
             }
             Err(OpenError::Failed(problem)) => {
                 let problem = without_query(problem, self.config.url());
-                inner.slot = Slot::Empty;
+                inner.slot = ConnectionSlot::Empty;
                 inner.state = ServerState::Failed;
                 back_off(&mut inner);
                 inner.problem = Some(problem.clone());
@@ -133,11 +135,11 @@ impl Server {
         let problem = inner.problem.clone();
         drop(inner);
         let outcome = match &result {
-            Ok(_) => Outcome::Ready,
-            Err(McpError::LoginRequired { .. }) => Outcome::LoginRequired,
-            Err(_) => Outcome::Failed,
+            Ok(_) => ContactOutcome::Ready,
+            Err(McpError::LoginRequired { .. }) => ContactOutcome::LoginRequired,
+            Err(_) => ContactOutcome::Failed,
         };
-        self.note(outcome, problem.as_deref().filter(|_| outcome == Outcome::Failed));
+        self.note(outcome, problem.as_deref().filter(|_| outcome == ContactOutcome::Failed));
         self.notify();
         result
     }
@@ -173,8 +175,8 @@ impl Server {
         let keeper = keeper::keep(Arc::downgrade(self), opened, connection.clone(), changes, self.config.idle_timeout);
         self.keepers.spawn(keeper);
         let fetched = fetch(&connection, self.config.startup_timeout).await.map_err(|failure| match failure {
-            Failure::Login(challenge) => OpenError::Login(challenge),
-            Failure::Error(error) | Failure::Lost(error) | Failure::Task(_, error) => {
+            RequestFailure::Login(challenge) => OpenError::Login(challenge),
+            RequestFailure::Error(error) | RequestFailure::Lost(error) | RequestFailure::Task(_, error) => {
                 OpenError::Failed(format!("does not list its tools: {}", error.without_culprit(&self.config.name)))
             }
         })?;

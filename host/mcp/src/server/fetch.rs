@@ -8,13 +8,13 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::catalogue::{Catalogue, Collector, Kind, head};
-use crate::connection::{Connection, Failure, announces_updates};
+use crate::catalogue::{Catalogue, CatalogueKind, Collector, head};
+use crate::connection::{Connection, RequestFailure, announces_updates};
 use crate::limits::{MAX_INSTRUCTIONS, MAX_PAGES};
 use crate::request::CallContext;
 
 /// Fetches the catalogue over a connection, which notes how long it is good for.
-pub(super) async fn fetch(connection: &Connection, limit: Duration) -> Result<Catalogue, Failure> {
+pub(super) async fn fetch(connection: &Connection, limit: Duration) -> Result<Catalogue, RequestFailure> {
     let call = CallContext::within(limit);
     let info = connection.info();
     let info = info.as_deref();
@@ -27,11 +27,11 @@ pub(super) async fn fetch(connection: &Connection, limit: Duration) -> Result<Ca
     let mut collector = Collector::new(&protocol, &software, instructions, capabilities.resources.is_some());
     let mut lifetimes = Vec::new();
     if let Some(tools) = &capabilities.tools {
-        let lifetime = collect(connection, &call, limit, Kind::Tool, &mut collector).await?;
+        let lifetime = collect(connection, &call, limit, CatalogueKind::Tool, &mut collector).await?;
         lifetimes.extend(lifetime.filter(|_| tools.list_changed != Some(true)));
     }
     if let Some(prompts) = &capabilities.prompts {
-        let lifetime = collect(connection, &call, limit, Kind::Prompt, &mut collector).await?;
+        let lifetime = collect(connection, &call, limit, CatalogueKind::Prompt, &mut collector).await?;
         lifetimes.extend(lifetime.filter(|_| prompts.list_changed != Some(true)));
     }
     connection.fetched(lifetimes.into_iter().min());
@@ -43,20 +43,20 @@ async fn collect(
     connection: &Connection,
     call: &CallContext,
     limit: Duration,
-    kind: Kind,
+    kind: CatalogueKind,
     collector: &mut Collector,
-) -> Result<Option<Duration>, Failure> {
+) -> Result<Option<Duration>, RequestFailure> {
     let mut lifetime: Option<u64> = None;
     let mut shorten = |page: Option<u64>| lifetime = lifetime.into_iter().chain(page).min();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let (message, method): (ClientRequest, _) = match kind {
-            Kind::Tool => (ListToolsRequest { params, ..Default::default() }.into(), "tools/list"),
-            Kind::Prompt => (ListPromptsRequest { params, ..Default::default() }.into(), "prompts/list"),
+            CatalogueKind::Tool => (ListToolsRequest { params, ..Default::default() }.into(), "tools/list"),
+            CatalogueKind::Prompt => (ListPromptsRequest { params, ..Default::default() }.into(), "prompts/list"),
         };
         let next = match connection.send(message, call, limit, method).await? {
-            ServerResult::ListToolsResult(page) if kind == Kind::Tool => {
+            ServerResult::ListToolsResult(page) if kind == CatalogueKind::Tool => {
                 let mut has_room = true;
                 shorten(page.ttl_ms);
                 for tool in &page.tools {
@@ -64,7 +64,7 @@ async fn collect(
                 }
                 page.next_cursor.filter(|_| has_room)
             }
-            ServerResult::ListPromptsResult(page) if kind == Kind::Prompt => {
+            ServerResult::ListPromptsResult(page) if kind == CatalogueKind::Prompt => {
                 let mut has_room = true;
                 shorten(page.ttl_ms);
                 for prompt in &page.prompts {
@@ -90,7 +90,7 @@ async fn collect(
 
 /// Adds the entries of a page; at least one of them has a form that the protocol does not have. Returns the next page.
 fn any_page(
-    kind: Kind,
+    kind: CatalogueKind,
     method: &str,
     page: &Value,
     shorten: &mut impl FnMut(Option<u64>),

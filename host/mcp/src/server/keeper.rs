@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Server;
+use super::ConfiguredServer;
 use super::fetch::{fetch, wanted_notices};
-use crate::connection::{Connection, Opened};
+use crate::connection::{Connection, OpenedConnection};
 use crate::limits::{COALESCE, EXIT_WAIT, HEALTHY, LISTEN_WAIT_MAX, REFETCH_GAP, REFETCH_LIFETIME};
 
 /// Wait for the messages of a closing connection.
@@ -19,13 +19,13 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Keeps a connection until it ends, then ends the process.
 pub(super) async fn keep(
-    server: Weak<Server>,
-    opened: Opened,
+    server: Weak<ConfiguredServer>,
+    opened: OpenedConnection,
     connection: Arc<Connection>,
     changes: Arc<Notify>,
     idle: Option<Duration>,
 ) {
-    let Opened { running, process, .. } = opened;
+    let OpenedConnection { running, process, .. } = opened;
     let mut tasks = JoinSet::new();
     tasks.spawn(listen(connection.clone(), changes.clone()));
     tasks.spawn(refresh(server.clone(), connection.clone(), changes));
@@ -65,7 +65,7 @@ async fn idleness(connection: &Connection, limit: Option<Duration>) {
 }
 
 /// Fetches the catalogue again whenever the server says that it changed, or when it is out of date.
-async fn refresh(server: Weak<Server>, connection: Arc<Connection>, changes: Arc<Notify>) {
+async fn refresh(server: Weak<ConfiguredServer>, connection: Arc<Connection>, changes: Arc<Notify>) {
     loop {
         tokio::select! {
             () = changes.notified() => sleep(COALESCE).await,

@@ -2,29 +2,29 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, ServerState, Slot};
-use crate::catalogue::contact::Outcome;
+use super::{ConfiguredServer, ConnectionSlot, ServerState};
+use crate::catalogue::contact::ContactOutcome;
 use crate::connection::OpenError;
 use crate::error::{McpError, without_query};
 use crate::limits::MAX_STEP_UPS;
-use crate::oauth::{Login, OAuthError};
+use crate::oauth::{OAuthError, OAuthLogin};
 use crate::ports::LoginMethod;
 
-impl Server {
+impl ConfiguredServer {
     /// Notes that the server wants a login.
     pub(super) fn require_login(&self, challenge: Option<String>) -> McpError {
         let mut inner = self.lock();
         inner.state = ServerState::LoginRequired;
         inner.problem = Some("requires a login".to_owned());
         // A connection whose token was rejected serves no further request either.
-        if let Slot::Open(connection) = std::mem::replace(&mut inner.slot, Slot::Empty) {
+        if let ConnectionSlot::Open(connection) = std::mem::replace(&mut inner.slot, ConnectionSlot::Empty) {
             connection.stop.cancel();
         }
         if challenge.is_some() {
             inner.challenge = challenge;
         }
         drop(inner);
-        self.note(Outcome::LoginRequired, None);
+        self.note(ContactOutcome::LoginRequired, None);
         self.notify();
         McpError::LoginRequired { server: self.config.name.clone() }
     }
@@ -60,7 +60,8 @@ impl Server {
             }
             inner.challenge.clone()
         };
-        let login = Login { oauth, server: name, person: &*self.ports.person, challenge: challenge.as_deref(), cancel };
+        let login =
+            OAuthLogin { oauth, server: name, person: &*self.ports.person, challenge: challenge.as_deref(), cancel };
         login.run(method).await.map_err(|error| match error {
             OAuthError::Cancelled => McpError::Cancelled { request_sent: false },
             error => McpError::unsent(name, without_query(format!("login failed: {error}"), self.config.url())),

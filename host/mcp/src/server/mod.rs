@@ -15,10 +15,10 @@ use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
-use crate::catalogue::contact::{Contact, Outcome};
+use crate::catalogue::contact::{Contact, ContactOutcome};
 use crate::catalogue::{Catalogue, cache, contact};
-use crate::config::{ServerConfig, ToolFilter, Transport};
-use crate::connection::{Connection, Failure};
+use crate::config::{ServerConfig, ServerTransport, ToolFilter};
+use crate::connection::{Connection, RequestFailure};
 use crate::error::McpError;
 use crate::http::Http;
 use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, HEALTHY, MAX_TASK_LOSSES};
@@ -31,17 +31,17 @@ pub use pinion_protocol::mcp::{
     McpPrompt as PromptInfo, McpServer as ServerInfo, McpState as ServerState, McpTool as ToolInfo,
 };
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Connection>, McpError>>>;
+type ConnectAttempt = Shared<BoxFuture<'static, Result<Arc<Connection>, McpError>>>;
 
 /// The connection.
-enum Slot {
+enum ConnectionSlot {
     Empty,
-    Connecting(Attempt, AbortHandle),
+    Connecting(ConnectAttempt, AbortHandle),
     Open(Arc<Connection>),
 }
 
 struct Inner {
-    slot: Slot,
+    slot: ConnectionSlot,
     state: ServerState,
     enabled: bool,
     tools: ToolFilter,
@@ -74,7 +74,7 @@ fn summary(dropped: &[String]) -> Option<String> {
 }
 
 /// One configured server.
-pub(crate) struct Server {
+pub(crate) struct ConfiguredServer {
     pub(crate) config: ServerConfig,
     identity: String,
     ports: Arc<Ports>,
@@ -88,7 +88,7 @@ pub(crate) struct Server {
     keepers: TaskTracker,
 }
 
-impl Server {
+impl ConfiguredServer {
     pub(crate) fn new(
         config: ServerConfig,
         ports: Arc<Ports>,
@@ -98,7 +98,7 @@ impl Server {
     ) -> Self {
         let identity = config.identity();
         let oauth = match &config.transport {
-            Transport::Http { url, .. } => Some(OAuth::new(
+            ServerTransport::Http { url, .. } => Some(OAuth::new(
                 url.clone(),
                 config.oauth.clone(),
                 config.oauth.client_metadata.clone().or_else(|| ports.client_metadata.clone()),
@@ -106,10 +106,10 @@ impl Server {
                 ports.tokens.clone(),
                 http.clone(),
             )),
-            Transport::Stdio { .. } => None,
+            ServerTransport::Stdio { .. } => None,
         };
         let inner = Inner {
-            slot: Slot::Empty,
+            slot: ConnectionSlot::Empty,
             state: ServerState::Idle,
             enabled: config.enabled,
             tools: config.tools.clone(),
@@ -170,7 +170,7 @@ impl Server {
     }
 
     /// Keeps the outcome of a contact for lists of servers.
-    fn note(&self, outcome: Outcome, problem: Option<&str>) {
+    fn note(&self, outcome: ContactOutcome, problem: Option<&str>) {
         if let Err(error) = contact::write(self.cache(), &self.identity, outcome, problem) {
             tracing::debug!("cannot note the state of MCP server `{}`: {error}", self.config.name);
         }
@@ -189,12 +189,12 @@ impl Server {
         let inner = self.lock();
         let state = if inner.enabled { inner.state } else { ServerState::Disabled };
         let dropped = catalogue.map(|catalogue| catalogue.problems.clone()).unwrap_or_default();
-        let tool = |tool: &crate::catalogue::Entry| ToolInfo {
+        let tool = |tool: &crate::catalogue::CatalogueEntry| ToolInfo {
             name: tool.name.clone(),
             definition: tool.definition.clone(),
             enabled: inner.tools.allows(&tool.name),
         };
-        let prompt = |prompt: &crate::catalogue::Entry| PromptInfo {
+        let prompt = |prompt: &crate::catalogue::CatalogueEntry| PromptInfo {
             name: prompt.name.clone(),
             definition: prompt.definition.clone(),
         };
@@ -261,7 +261,7 @@ impl Server {
                     }
                     return Ok(result);
                 }
-                Err(Failure::Lost(error)) => {
+                Err(RequestFailure::Lost(error)) => {
                     // Without an effect there is no second one. Otherwise another connection may do if nothing was sent, as
                     // when a server ended while it was idle.
                     let may_repeat = if error.request_sent() { request.only_reads() } else { connection.is_closed() };
@@ -271,7 +271,7 @@ impl Server {
                     has_retried = true;
                     self.forget_if_closed(&connection);
                 }
-                Err(Failure::Task(task, error)) => {
+                Err(RequestFailure::Task(task, error)) => {
                     if losses == MAX_TASK_LOSSES {
                         return Err(error);
                     }
@@ -285,8 +285,8 @@ impl Server {
                     losses += 1;
                     following = Some(task);
                 }
-                Err(Failure::Error(error)) => return Err(error),
-                Err(Failure::Login(challenge)) => {
+                Err(RequestFailure::Error(error)) => return Err(error),
+                Err(RequestFailure::Login(challenge)) => {
                     let error = self.require_login(challenge);
                     // The server refused the request, so that it may be repeated with a new token.
                     if has_retried || !self.oauth.as_ref().is_some_and(OAuth::may_log_in_alone) {
@@ -334,8 +334,8 @@ impl Server {
     /// Forgets a connection that ended.
     fn forget(&self, connection: &Arc<Connection>) {
         let mut inner = self.lock();
-        if matches!(&inner.slot, Slot::Open(current) if Arc::ptr_eq(current, connection)) {
-            inner.slot = Slot::Empty;
+        if matches!(&inner.slot, ConnectionSlot::Open(current) if Arc::ptr_eq(current, connection)) {
+            inner.slot = ConnectionSlot::Empty;
             inner.state = ServerState::Idle;
         }
     }
@@ -343,9 +343,9 @@ impl Server {
     /// Notes the end of a connection, which the server brought about unless `is_wanted`.
     fn ended(&self, connection: &Arc<Connection>, is_wanted: bool) {
         let mut inner = self.lock();
-        let is_current = matches!(&inner.slot, Slot::Open(current) if Arc::ptr_eq(current, connection));
+        let is_current = matches!(&inner.slot, ConnectionSlot::Open(current) if Arc::ptr_eq(current, connection));
         if is_current {
-            inner.slot = Slot::Empty;
+            inner.slot = ConnectionSlot::Empty;
             inner.state = ServerState::Idle;
         }
         let mut end = None;
@@ -360,16 +360,16 @@ impl Server {
             }
         }
         drop(inner);
-        end.into_iter().for_each(|end| self.note(Outcome::Failed, Some(&end)));
+        end.into_iter().for_each(|end| self.note(ContactOutcome::Failed, Some(&end)));
         self.notify();
     }
 
     /// Closes the connection or the attempt to connect.
     fn close(&self, inner: &mut Inner) {
-        match std::mem::replace(&mut inner.slot, Slot::Empty) {
-            Slot::Empty => {}
-            Slot::Connecting(_, abort) => abort.abort(),
-            Slot::Open(connection) => connection.stop.cancel(),
+        match std::mem::replace(&mut inner.slot, ConnectionSlot::Empty) {
+            ConnectionSlot::Empty => {}
+            ConnectionSlot::Connecting(_, abort) => abort.abort(),
+            ConnectionSlot::Open(connection) => connection.stop.cancel(),
         }
         inner.state = ServerState::Idle;
     }

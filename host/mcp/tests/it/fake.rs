@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{
     CallContext, HttpSettings, LaunchedServer, Launcher, McpError, MemoryTokens, NoPerson, Person, Ports, Request,
     ServerProcess, Servers,
@@ -246,7 +246,7 @@ pub(crate) fn ports(launcher: Arc<dyn Launcher>, cache: &Path, person: Arc<dyn P
 }
 
 pub(crate) fn stdio() -> ServerConfig {
-    let transport = Transport::Stdio { command: "fake".into(), args: vec![], env: Default::default(), cwd: None };
+    let transport = ServerTransport::Stdio { command: "fake".into(), args: vec![], env: Default::default(), cwd: None };
     ServerConfig::new(NAME, transport)
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::limits::MAX_MESSAGE;
 use pinion_mcp::{CallContext, McpError, NoPerson, ServerState, Servers};
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ pub(crate) fn proper(got: &Got) -> Give {
 
 pub(crate) fn config(url: &Url, headers: &[(&str, &str)]) -> ServerConfig {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-    ServerConfig::new(NAME, Transport::Http { url: url.clone(), headers, sse: false })
+    ServerConfig::new(NAME, ServerTransport::Http { url: url.clone(), headers, sse: false })
 }
 
 pub(crate) fn servers(config: ServerConfig) -> (Arc<Servers>, TempDir) {
@@ -365,7 +365,7 @@ async fn events_cannot_lead_messages_to_another_origin() {
     })
     .await;
     let mut config = config(&web.url, &[("X-Key", "secret")]);
-    if let Transport::Http { sse, .. } = &mut config.transport {
+    if let ServerTransport::Http { sse, .. } = &mut config.transport {
         *sse = true;
     }
     let (servers, _cache) = servers(config);

@@ -50,7 +50,7 @@ async fn other_configuration_of_the_same_name_has_another_catalogue() {
     let bench = Bench::new(obliging);
     bench.call("echo").await.unwrap();
     let mut config = stdio();
-    if let pinion_mcp::config::Transport::Stdio { args, .. } = &mut config.transport {
+    if let pinion_mcp::config::ServerTransport::Stdio { args, .. } = &mut config.transport {
         args.push("--other".into());
     }
     let next = Servers::new(vec![config], ports(bench.fakes.clone(), bench.cache.path(), Arc::new(NoPerson)));
@@ -349,7 +349,7 @@ async fn changed_configuration_restarts_only_the_servers_that_it_changes() {
     assert_eq!(bench.servers.replace(vec![filtered]), [NAME, "second"]);
     assert!(bench.call("echo").await.unwrap().contains("process 0"));
     let mut other = stdio();
-    if let pinion_mcp::config::Transport::Stdio { args, .. } = &mut other.transport {
+    if let pinion_mcp::config::ServerTransport::Stdio { args, .. } = &mut other.transport {
         args.push("--other".into());
     }
     assert_eq!(bench.servers.replace(vec![other.clone()]), [NAME]);

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
-use pinion_agent::channel::Events;
+use pinion_agent::channel::EventWatchers;
 use pinion_protocol::identity::RunNumbers;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub trait BranchStrategy: Send + Sync {
     /// Chooses among at least two branches that succeeded. Must return promptly once `candidates.token` is cancelled;
     /// the choice applies even then.
-    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice>;
+    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice>;
 }
 
 /// The branches to choose from, with their context.
@@ -27,16 +27,16 @@ pub struct Candidates<'a> {
     /// The prompts of all branches; a branch without any prompts resumed from the conversation.
     pub prompts: &'a [Message],
     /// The branches that succeeded, in the order of the branches.
-    pub candidates: &'a [Candidate<'a>],
+    pub candidates: &'a [BranchCandidate<'a>],
     /// Receives the events of runs that the strategy starts.
-    pub events: &'a Events,
+    pub events: &'a EventWatchers,
     /// Cancelled when the choice is no longer needed.
     pub token: &'a CancellationToken,
 }
 
 /// A branch that can be chosen.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a> {
+pub struct BranchCandidate<'a> {
     /// Number of the branch, counted from 0.
     pub number: usize,
     /// Its own prompts, after the prompts of all branches.
@@ -49,7 +49,7 @@ pub struct Candidate<'a> {
 
 /// A choice, with the runs and tokens spent on it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Choice {
+pub struct BranchChoice {
     /// Index of the chosen branch in [`Candidates::candidates`]. An index out of range means the first.
     pub candidate: usize,
     /// The reason the choice deviates from the strategy, for people.
@@ -62,9 +62,9 @@ pub struct Choice {
     pub spend: Spend,
 }
 
-impl Choice {
+impl BranchChoice {
     /// Creates a choice without runs.
-    pub fn of(candidate: usize) -> Self {
+    pub fn for_candidate(candidate: usize) -> Self {
         Self { candidate, ..Self::default() }
     }
 
@@ -79,7 +79,7 @@ impl Choice {
 pub struct First;
 
 impl BranchStrategy for First {
-    fn choose<'a>(&'a self, _: Candidates<'a>) -> BoxFuture<'a, Choice> {
+    fn choose<'a>(&'a self, _: Candidates<'a>) -> BoxFuture<'a, BranchChoice> {
         chosen(Some(0))
     }
 }
@@ -89,7 +89,7 @@ impl BranchStrategy for First {
 pub struct FewestTokens;
 
 impl BranchStrategy for FewestTokens {
-    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice> {
+    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice> {
         chosen((0..candidates.candidates.len()).min_by_key(|at| tokens(&candidates, *at)))
     }
 }
@@ -99,7 +99,7 @@ impl BranchStrategy for FewestTokens {
 pub struct MostTokens;
 
 impl BranchStrategy for MostTokens {
-    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice> {
+    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice> {
         chosen((0..candidates.candidates.len()).min_by_key(|at| Reverse(tokens(&candidates, *at))))
     }
 }
@@ -108,6 +108,6 @@ fn tokens(candidates: &Candidates<'_>, at: usize) -> u64 {
     candidates.candidates[at].outcome.spend.usage.total()
 }
 
-fn chosen<'a>(candidate: Option<usize>) -> BoxFuture<'a, Choice> {
-    Box::pin(async move { Choice::of(candidate.unwrap_or_default()) })
+fn chosen<'a>(candidate: Option<usize>) -> BoxFuture<'a, BranchChoice> {
+    Box::pin(async move { BranchChoice::for_candidate(candidate.unwrap_or_default()) })
 }

@@ -4,7 +4,7 @@
 //! without the intermediate steps ([`super::question`]). It runs without tools and leaves nothing in the session. If it
 //! fails, the first branch is chosen.
 
-use super::choose::{BranchStrategy, Candidates, Choice};
+use super::choose::{BranchChoice, BranchStrategy, Candidates};
 use super::question::{JudgeQuestion, QuestionBudget};
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
@@ -14,7 +14,7 @@ use pinion_agent::run;
 use pinion_agent::selection::Selection;
 use pinion_agent::tokens::message_tokens;
 use pinion_protocol::authority::Authority;
-use pinion_protocol::delegation::Report;
+use pinion_protocol::delegation::SubAgentReport;
 use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
@@ -38,9 +38,9 @@ pub struct Judge {
 }
 
 impl BranchStrategy for Judge {
-    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice> {
+    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice> {
         Box::pin(async move {
-            match JudgeQuestion::of(&candidates).fit(&self.question_budget()) {
+            match JudgeQuestion::from_candidates(&candidates).fit(&self.question_budget()) {
                 Some(question) => self.ask(question, &candidates).await,
                 None => first("the answers do not fit into the judge's context window, even when shortened"),
             }
@@ -62,21 +62,21 @@ impl Judge {
         QuestionBudget { tokens, counter }
     }
 
-    async fn ask(&self, question: String, candidates: &Candidates<'_>) -> Choice {
+    async fn ask(&self, question: String, candidates: &Candidates<'_>) -> BranchChoice {
         let config = self.config();
         let mut context = self.context(candidates.context);
         let prompts = vec![Message::user(question)];
         let outcome = run(&mut context, prompts, &config, candidates.events, candidates.token).await;
         let (turns, spend) = (outcome.turns, outcome.spend);
         let choice = match verdict(outcome, &context, candidates.candidates.len()) {
-            Ok(candidate) => Choice::of(candidate),
+            Ok(candidate) => BranchChoice::for_candidate(candidate),
             Err(why) => first(&format!("the judge did not decide: {why}")),
         };
-        Choice { runs: context.runs, turns, spend, ..choice }
+        BranchChoice { runs: context.runs, turns, spend, ..choice }
     }
 
     fn config(&self) -> LoopConfig {
-        let nothing = Selection::new(self.config.ports.tools.clone(), Authority::default()).of(|_| false);
+        let nothing = Selection::new(self.config.ports.tools.clone(), Authority::default()).with_predicate(|_| false);
         let mut config = self.config.child(ChildKind::Task);
         config.ports.tools = Arc::new(nothing);
         config.ports.store = Arc::new(NoStore);
@@ -100,7 +100,7 @@ impl Judge {
 
 /// Returns the index of the chosen answer among `count`, or the reason for no choice.
 fn verdict(outcome: Outcome, context: &Context, count: usize) -> Result<usize, String> {
-    let report = Report::of(outcome, context.run_id.clone());
+    let report = SubAgentReport::from_outcome(outcome, context.run_id.clone());
     match &report.end {
         RunEnd::Done { .. } => named(&report.text, count).ok_or_else(|| "its reply does not name an answer".to_owned()),
         _ => Err(report.shortfall().unwrap_or_default()),
@@ -113,8 +113,8 @@ fn named(reply: &str, count: usize) -> Option<usize> {
     numbers.into_iter().find(|number| (1..=count).contains(number)).map(|number| number - 1)
 }
 
-fn first(why: &str) -> Choice {
-    Choice::noted(format!("{why}; chose the first candidate"))
+fn first(why: &str) -> BranchChoice {
+    BranchChoice::noted(format!("{why}; chose the first candidate"))
 }
 
 #[cfg(test)]

@@ -54,10 +54,10 @@ impl GroupStore {
 /// Buffers the messages and events of a run for a store.
 pub(super) struct Buffer {
     store: Arc<dyn SessionStore>,
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<KeptItem>>,
 }
 
-enum Held {
+enum KeptItem {
     Message(Arc<Message>),
     Event(Arc<str>, Box<EventKind>),
 }
@@ -67,29 +67,29 @@ impl Buffer {
     fn release(&self) -> Result<(), StoreError> {
         for held in self.held().drain(..) {
             match held {
-                Held::Message(message) => self.store.append(&message)?,
-                Held::Event(run_id, kind) => self.store.observe(&run_id, &kind),
+                KeptItem::Message(message) => self.store.append(&message)?,
+                KeptItem::Event(run_id, kind) => self.store.observe(&run_id, &kind),
             }
         }
         Ok(())
     }
 
     /// Locks the buffer. A panic leaves it consistent, so poisoning is ignored.
-    fn held(&self) -> MutexGuard<'_, Vec<Held>> {
+    fn held(&self) -> MutexGuard<'_, Vec<KeptItem>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SessionStore for Buffer {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        self.held().push(Held::Message(message.clone()));
+        self.held().push(KeptItem::Message(message.clone()));
         Ok(())
     }
 
     fn observe(&self, run_id: &Arc<str>, event: &EventKind) {
         // A preview is useless once the complete event exists.
         if !event.is_preview() {
-            self.held().push(Held::Event(run_id.clone(), Box::new(event.clone())));
+            self.held().push(KeptItem::Event(run_id.clone(), Box::new(event.clone())));
         }
     }
 

@@ -18,14 +18,14 @@ mod question;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, MostTokens};
+pub use choose::{BranchCandidate, BranchChoice, BranchStrategy, Candidates, FewestTokens, First, MostTokens};
 pub use judge::Judge;
 
 use futures_util::future::join_all;
 use keep::GroupStore;
 use pinion_agent::Context;
 use pinion_agent::LoopConfig;
-use pinion_agent::channel::Events;
+use pinion_agent::channel::EventWatchers;
 use pinion_agent::config::ChildKind;
 use pinion_agent::limits::Budget;
 use pinion_agent::run;
@@ -113,13 +113,13 @@ pub async fn run_parallel(
     prompts: Vec<Message>,
     branches: &[Branch],
     strategy: &dyn BranchStrategy,
-    events: &Events,
+    events: &EventWatchers,
     token: &CancellationToken,
 ) -> ParallelOutcome {
     let Some(first) = branches.first() else {
         return ParallelOutcome::failed(RunError::new(RunErrorKind::Other, "no branches to run"));
     };
-    let mut group = Group::new(context, &first.config, events, token);
+    let mut group = BranchGroup::new(context, &first.config, events, token);
     let contexts = group.contexts(branches);
     let stores = match group.start(&contexts, branches).await {
         Ok(stores) => stores,
@@ -153,23 +153,28 @@ pub async fn run_branches(
 }
 
 /// A group of running branches.
-struct Group<'a> {
+struct BranchGroup<'a> {
     id: Arc<str>,
     context: &'a mut Context,
     /// Config of the first branch, whose store contains the session.
     config: &'a LoopConfig,
-    events: &'a Events,
+    events: &'a EventWatchers,
     token: &'a CancellationToken,
 }
 
 /// A branch that has ended.
-struct Ended {
+struct EndedBranch {
     context: Context,
     outcome: Outcome,
 }
 
-impl<'a> Group<'a> {
-    fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
+impl<'a> BranchGroup<'a> {
+    fn new(
+        context: &'a mut Context,
+        config: &'a LoopConfig,
+        events: &'a EventWatchers,
+        token: &'a CancellationToken,
+    ) -> Self {
         // Unique, because only one group starts before the same run. Cannot equal the id of a run.
         let id = format!("{}.parallel.from-{}", context.session_id, context.runs.total().saturating_add(1)).into();
         Self { id, context, config, events, token }
@@ -207,7 +212,7 @@ impl<'a> Group<'a> {
     /// Reports an empty group, so that watchers do not wait for one.
     async fn fail(&self, error: RunError) -> ParallelOutcome {
         self.report(EventKind::ParallelStart { group_id: self.id.clone(), run_ids: Vec::new() }).await;
-        self.report_end(None, Choice::noted(error.to_string())).await;
+        self.report_end(None, BranchChoice::noted(error.to_string())).await;
         ParallelOutcome::failed(error)
     }
 
@@ -217,14 +222,14 @@ impl<'a> Group<'a> {
         prompts: &[Message],
         branches: &[Branch],
         stores: &GroupStore,
-    ) -> Vec<Ended> {
+    ) -> Vec<EndedBranch> {
         let budget = &self.config.budget.clone().unwrap_or_default();
         let branches = contexts.into_iter().zip(branches).enumerate();
         let runs = branches.map(|(number, (mut context, branch))| async move {
             let config = restricted(&branch.config, stores.branch(number), budget);
             let prompts = [prompts, &branch.prompts].concat();
             let outcome = run(&mut context, prompts, &config, self.events, self.token).await;
-            Ended { context, outcome }
+            EndedBranch { context, outcome }
         });
         join_all(runs).await
     }
@@ -234,27 +239,27 @@ impl<'a> Group<'a> {
         &mut self,
         prompts: &[Message],
         branches: &[Branch],
-        ended: &[Ended],
+        ended: &[EndedBranch],
         strategy: &dyn BranchStrategy,
-    ) -> (Option<usize>, Choice) {
+    ) -> (Option<usize>, BranchChoice) {
         let ended = ended.iter().zip(branches).enumerate();
         let done = ended.filter(|(_, (branch, _))| matches!(branch.outcome.end, RunEnd::Done { .. }));
-        let done: Vec<Candidate<'_>> = done
-            .map(|(number, (Ended { context, outcome }, Branch { prompts, .. }))| {
+        let done: Vec<BranchCandidate<'_>> = done
+            .map(|(number, (EndedBranch { context, outcome }, Branch { prompts, .. }))| {
                 let run_id = &context.run_id;
-                Candidate { number, prompts, run_id, outcome }
+                BranchCandidate { number, prompts, run_id, outcome }
             })
             .collect();
         let (first, others) = match &done[..] {
-            [] => return (None, Choice::noted("no branch succeeded")),
+            [] => return (None, BranchChoice::noted("no branch succeeded")),
             [first, others @ ..] => (first, others),
         };
         if others.is_empty() {
-            return (Some(first.number), Choice::default());
+            return (Some(first.number), BranchChoice::default());
         }
         let (context, events, token) = (&*self.context, self.events, self.token);
         let choice = strategy.choose(Candidates { context, prompts, candidates: &done, events, token }).await;
-        let choice = Choice { runs: choice.runs.beyond(&self.context.runs), ..choice };
+        let choice = BranchChoice { runs: choice.runs.beyond(&self.context.runs), ..choice };
         self.context.runs.extend(choice.runs.clone());
         match done.get(choice.candidate) {
             Some(chosen) => (Some(chosen.number), choice),
@@ -263,7 +268,7 @@ impl<'a> Group<'a> {
                     "the strategy chose candidate {}, which does not exist; chose the first candidate",
                     choice.candidate
                 );
-                (Some(first.number), Choice { note: Some(note), ..choice })
+                (Some(first.number), BranchChoice { note: Some(note), ..choice })
             }
         }
     }
@@ -271,9 +276,9 @@ impl<'a> Group<'a> {
     /// Applies the choice: to the session first, then to the context; then reports it to the watchers.
     async fn settle(
         self,
-        mut ended: Vec<Ended>,
+        mut ended: Vec<EndedBranch>,
         chosen: Option<usize>,
-        mut choice: Choice,
+        mut choice: BranchChoice,
         stores: &GroupStore,
     ) -> ParallelOutcome {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
@@ -290,7 +295,7 @@ impl<'a> Group<'a> {
             }
             (Ok(()), None) => (ended.swap_remove(0).outcome.end, Vec::new()),
             (Ok(()), Some(number)) => {
-                let Ended { context, outcome } = ended.swap_remove(number);
+                let EndedBranch { context, outcome } = ended.swap_remove(number);
                 let (runs, system_prompt) =
                     (std::mem::take(&mut self.context.runs), self.context.system_prompt.clone());
                 *self.context = Context { runs, system_prompt, ..context };
@@ -303,11 +308,11 @@ impl<'a> Group<'a> {
         ParallelOutcome { outcome, chosen, outcomes }
     }
 
-    async fn report_end(&self, chosen: Option<Arc<str>>, choice: Choice) {
+    async fn report_end(&self, chosen: Option<Arc<str>>, choice: BranchChoice) {
         if let Some(note) = &choice.note {
             tracing::warn!(note, group_id = &*self.id, "the choice among branches deviates from the strategy");
         }
-        let Choice { note, spend, .. } = choice;
+        let BranchChoice { note, spend, .. } = choice;
         let usage = spend.usage;
         self.report(EventKind::ParallelEnd { group_id: self.id.clone(), chosen, note, usage }).await;
     }
@@ -327,7 +332,7 @@ fn restricted(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Bu
 }
 
 /// Sums the turns and the spend of all branches and of the choice.
-fn spent(outcomes: &[Outcome], choice: &Choice) -> (u32, Spend) {
+fn spent(outcomes: &[Outcome], choice: &BranchChoice) -> (u32, Spend) {
     let (mut turns, mut spend) = (choice.turns, choice.spend);
     for outcome in outcomes {
         turns = turns.saturating_add(outcome.turns);

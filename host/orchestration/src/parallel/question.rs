@@ -43,14 +43,14 @@ enum Tier {
 const TIERS: [Tier; 3] = [Tier::LastLines, Tier::OuterParagraphs, Tier::Limit];
 
 impl JudgeQuestion {
-    pub(super) fn of(candidates: &Candidates<'_>) -> Self {
+    pub(super) fn from_candidates(candidates: &Candidates<'_>) -> Self {
         let history = &candidates.context.messages;
         let own = own_prompts(candidates);
         let (prior, request) = match candidates.prompts {
             [] if own.is_empty() => {
                 let is_user = |message: &Arc<Message>| matches!(**message, Message::User(_));
                 let at = history.iter().rposition(is_user).unwrap_or(history.len());
-                (&history[..at], history.get(at).map(|message| said(message)).unwrap_or_default())
+                (&history[..at], history.get(at).map(|message| message_text(message)).unwrap_or_default())
             }
             prompts => {
                 let texts = std::iter::once(texts_of_user(prompts)).chain(own).filter(|text| !text.is_empty());
@@ -174,7 +174,7 @@ fn transcript(messages: &[Arc<Message>]) -> String {
             Message::Assistant(_) => "Assistant",
             Message::ToolResult(_) | Message::Extension(_) => return None,
         };
-        let text = said(message);
+        let text = message_text(message);
         (!text.trim().is_empty()).then(|| format!("{who}: {text}"))
     });
     lines.collect::<Vec<_>>().join("\n\n")
@@ -195,11 +195,11 @@ fn own_prompts(candidates: &Candidates<'_>) -> Vec<String> {
 }
 
 fn texts_of_user(prompts: &[Message]) -> String {
-    let texts = prompts.iter().filter(|prompt| matches!(prompt, Message::User(_))).map(said);
+    let texts = prompts.iter().filter(|prompt| matches!(prompt, Message::User(_))).map(message_text);
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-fn said(message: &Message) -> String {
+fn message_text(message: &Message) -> String {
     match message {
         Message::User(message) => text_of(&message.content),
         Message::Assistant(message) => message.text(),

@@ -1,7 +1,7 @@
 //! Agents that make plans, and agents that execute them.
 
 use super::{Plan, PlanError, Step, StepStatus};
-use crate::structured::{Answer, AnswerError, answer_as, answer_with};
+use crate::structured::{AnswerError, StructuredAnswer, answer_as, answer_with};
 use pinion_agent::Agent;
 use pinion_agent::selection::Selection;
 use pinion_protocol::authority::Authority;
@@ -43,7 +43,7 @@ pub struct StepReport {
 ///
 /// # Errors
 /// See [`AnswerError`]. The history contains all messages up to the error.
-pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Plan>, AnswerError> {
+pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<StructuredAnswer<Plan>, AnswerError> {
     let mut config = agent.config();
     // Delegation is safe: sub-agents get no more authority than the tool that starts them.
     let read_only = Authority { delegates: true, ..Authority::READ_ONLY };
@@ -52,7 +52,7 @@ pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Pl
     let plan = serde_json::from_value::<Plan>(answer.value)?.normal();
     let made = EventKind::PlanMade { title: plan.title.clone(), steps: plan.steps.len() };
     agent.report(&agent.last_run_id()?, made).await;
-    Ok(Answer { value: plan, outcome: answer.outcome })
+    Ok(StructuredAnswer { value: plan, outcome: answer.outcome })
 }
 
 /// Executes one step of a plan, counted from 0, and returns its report. Call it for each step in turn, on an agent
@@ -66,7 +66,11 @@ pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Pl
 ///
 /// # Errors
 /// Fails if the step does not exist, the model gives no report, or a call was denied: see [`AnswerError`].
-pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<Answer<StepReport>, AnswerError> {
+pub async fn execute_step(
+    agent: &Agent,
+    plan: &Plan,
+    index: usize,
+) -> Result<StructuredAnswer<StepReport>, AnswerError> {
     let steps = plan.steps.len();
     let step = plan.steps.get(index).ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
     let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
@@ -84,7 +88,7 @@ pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<An
 }
 
 /// Returns the status of a step after its execution.
-fn status_after(answer: &Result<Answer<StepReport>, AnswerError>) -> StepStatus {
+fn status_after(answer: &Result<StructuredAnswer<StepReport>, AnswerError>) -> StepStatus {
     match answer {
         Ok(answer) if answer.value.done => StepStatus::Done,
         Err(error) if error.is_abort() => StepStatus::Running,

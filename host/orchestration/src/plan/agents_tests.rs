@@ -24,7 +24,7 @@ fn done(report: &str) -> Reply {
     answer(json!({ "done": true, "report": report }))
 }
 
-async fn planned(setup: Setup) -> (Harness, Result<Answer<Plan>, AnswerError>) {
+async fn planned(setup: Setup) -> (Harness, Result<StructuredAnswer<Plan>, AnswerError>) {
     let harness = setup.build();
     let plan = make_plan(&harness.agent, vec![Message::user("fix it")]).await;
     (harness, plan)

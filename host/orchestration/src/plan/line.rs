@@ -8,7 +8,7 @@ use super::StepStatus;
 
 /// A line with its position and its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct PlanLine<'a> {
     /// Line number, counted from 1.
     pub(super) number: usize,
     /// Byte offset of the line in the file.
@@ -17,11 +17,11 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
     /// Line ending; may be empty for the last line.
     pub(super) end: &'a str,
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: LineKind<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum LineKind<'a> {
     /// A first-level heading before all steps, with its text.
     Title(&'a str),
     /// A second-level heading, with its text.
@@ -39,7 +39,7 @@ pub(super) enum Kind<'a> {
 }
 
 /// Iterator over the lines of a plan file.
-pub(super) struct Lines<'a> {
+pub(super) struct PlanLines<'a> {
     rest: &'a str,
     at: usize,
     number: usize,
@@ -60,8 +60,8 @@ enum Section {
     InStep,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+impl<'a> PlanLines<'a> {
+    pub(super) fn from_text(text: &'a str) -> Self {
         // Some editors write a byte order mark.
         let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self { rest, at: text.len() - rest.len(), number: 0, section: Section::Top, fence: None }
@@ -72,9 +72,9 @@ impl<'a> Lines<'a> {
         self.fence.map(|(_, line)| line)
     }
 
-    fn kind(&mut self, text: &'a str) -> Kind<'a> {
+    fn kind(&mut self, text: &'a str) -> LineKind<'a> {
         if self.is_code(text) {
-            return Kind::Code;
+            return LineKind::Code;
         }
         let section = self.section;
         let is_first = matches!(section, Section::Top | Section::BelowHeading);
@@ -83,15 +83,17 @@ impl<'a> Lines<'a> {
         }
         if let Some(heading) = heading(text, "##") {
             self.section = Section::BelowHeading;
-            return Kind::Step(heading);
+            return LineKind::Step(heading);
         }
         match (section, label(text)) {
-            (Section::Top, _) => heading(text, "#").map_or(Kind::Text, Kind::Title),
-            (Section::BelowHeading, Some((Label::Status, said))) => Kind::Status(said),
-            (Section::InStep, Some((Label::Status, said))) if StepStatus::of_word(said).is_some() => Kind::Status(said),
-            (Section::BelowHeading | Section::InStep, Some((Label::Files, ""))) => Kind::Files,
-            (Section::BelowHeading | Section::InStep, Some((Label::DoneWhen, ""))) => Kind::DoneWhen,
-            _ => Kind::Text,
+            (Section::Top, _) => heading(text, "#").map_or(LineKind::Text, LineKind::Title),
+            (Section::BelowHeading, Some((Label::Status, said))) => LineKind::Status(said),
+            (Section::InStep, Some((Label::Status, said))) if StepStatus::of_word(said).is_some() => {
+                LineKind::Status(said)
+            }
+            (Section::BelowHeading | Section::InStep, Some((Label::Files, ""))) => LineKind::Files,
+            (Section::BelowHeading | Section::InStep, Some((Label::DoneWhen, ""))) => LineKind::DoneWhen,
+            _ => LineKind::Text,
         }
     }
 
@@ -115,10 +117,10 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
+impl<'a> Iterator for PlanLines<'a> {
+    type Item = PlanLine<'a>;
 
-    fn next(&mut self) -> Option<Line<'a>> {
+    fn next(&mut self) -> Option<PlanLine<'a>> {
         let line = self.rest.split_inclusive('\n').next()?;
         let start = self.at;
         self.rest = &self.rest[line.len()..];
@@ -126,7 +128,7 @@ impl<'a> Iterator for Lines<'a> {
         self.number += 1;
         let text = line.strip_suffix("\r\n").or_else(|| line.strip_suffix('\n')).unwrap_or(line);
         let kind = self.kind(text);
-        Some(Line { number: self.number, start, text, end: &line[text.len()..], kind })
+        Some(PlanLine { number: self.number, start, text, end: &line[text.len()..], kind })
     }
 }
 
@@ -170,7 +172,7 @@ impl Label {
     const ALL: [(Self, &'static str); 3] =
         [(Self::Status, "Status"), (Self::Files, "Files"), (Self::DoneWhen, "Done when")];
 
-    fn of(text: &str) -> Option<Self> {
+    fn parse_label(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(_, name)| name.eq_ignore_ascii_case(text)).map(|(label, _)| label)
     }
 }
@@ -178,7 +180,7 @@ impl Label {
 /// Splits a line into its label and the rest.
 fn label(line: &str) -> Option<(Label, &str)> {
     let (name, said) = line.split_once(':')?;
-    Some((Label::of(name)?, said.trim()))
+    Some((Label::parse_label(name)?, said.trim()))
 }
 
 /// Returns the offset and the number of the backslashes that escape a line; `None` if the line is text without them.
@@ -191,7 +193,7 @@ fn marks(line: &str) -> Option<(usize, usize)> {
     }
     let (name, said) = line.split_once(':')?;
     let bare = name.trim_end_matches('\\');
-    let is_read = match Label::of(bare)? {
+    let is_read = match Label::parse_label(bare)? {
         Label::Status => StepStatus::of_word(said).is_some(),
         Label::Files | Label::DoneWhen => said.trim().is_empty(),
     };

@@ -1,6 +1,6 @@
 //! Parses plan files, including edited ones.
 
-use super::line::{Kind, Line, Lines, unescaped};
+use super::line::{LineKind, PlanLine, PlanLines, unescaped};
 use super::{Plan, Step, StepStatus};
 
 /// Maximum characters of a line that an error quotes.
@@ -63,9 +63,9 @@ impl Plan {
         if text.len() > Self::MAX_BYTES {
             return Err(PlanError::TooLarge { bytes: text.len() });
         }
-        let mut draft = Draft::default();
-        let mut lines = Lines::of(text);
-        lines.by_ref().try_for_each(|line| draft.take(line))?;
+        let mut draft = PlanDraft::default();
+        let mut lines = PlanLines::from_text(text);
+        lines.by_ref().try_for_each(|line| draft.read_line(line))?;
         match lines.open_fence() {
             Some(line) => Err(PlanError::OpenFence { line }),
             None if draft.plan.steps.is_empty() => Err(PlanError::NoSteps),
@@ -80,15 +80,15 @@ impl Plan {
     /// Fails if the step does not exist, or an unclosed code block hides its end.
     pub fn set_status(text: &str, index: usize, status: StepStatus) -> Result<String, PlanError> {
         let (mut steps, mut heading, mut old) = (0, None, None);
-        let mut lines = Lines::of(text);
+        let mut lines = PlanLines::from_text(text);
         for line in lines.by_ref() {
             let is_in_step = steps == index + 1;
             match line.kind {
-                Kind::Step(_) => {
+                LineKind::Step(_) => {
                     heading = if steps == index { Some(line) } else { heading };
                     steps += 1;
                 }
-                Kind::Status(_) if is_in_step && old.is_none() => old = Some(line),
+                LineKind::Status(_) if is_in_step && old.is_none() => old = Some(line),
                 _ => {}
             }
         }
@@ -111,14 +111,14 @@ impl Plan {
     }
 }
 
-fn replaced(text: &str, line: Line<'_>, by: &str) -> String {
+fn replaced(text: &str, line: PlanLine<'_>, by: &str) -> String {
     let (before, after) = (&text[..line.start], &text[line.start + line.text.len() + line.end.len()..]);
     [before, by, after].concat()
 }
 
 /// A plan while it is being parsed.
 #[derive(Default)]
-struct Draft {
+struct PlanDraft {
     plan: Plan,
     list: Option<List>,
     has_status: bool,
@@ -131,17 +131,17 @@ enum List {
     Acceptance,
 }
 
-impl Draft {
-    fn take(&mut self, line: Line<'_>) -> Result<(), PlanError> {
+impl PlanDraft {
+    fn read_line(&mut self, line: PlanLine<'_>) -> Result<(), PlanError> {
         match line.kind {
-            Kind::Title(title) => self.plan.title = title.to_owned(),
-            Kind::Step(heading) => self.start_step(heading, line.number)?,
-            Kind::Status(said) => self.status(said, line.number)?,
-            Kind::Files => self.list = Some(List::Files),
-            Kind::DoneWhen => self.list = Some(List::Acceptance),
-            Kind::Code => self.text(line.text),
-            Kind::Text if self.item(line.text) => {}
-            Kind::Text => self.text(&unescaped(line.text)),
+            LineKind::Title(title) => self.plan.title = title.to_owned(),
+            LineKind::Step(heading) => self.start_step(heading, line.number)?,
+            LineKind::Status(said) => self.status(said, line.number)?,
+            LineKind::Files => self.list = Some(List::Files),
+            LineKind::DoneWhen => self.list = Some(List::Acceptance),
+            LineKind::Code => self.text(line.text),
+            LineKind::Text if self.item(line.text) => {}
+            LineKind::Text => self.text(&unescaped(line.text)),
         }
         Ok(())
     }

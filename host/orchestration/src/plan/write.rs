@@ -84,7 +84,7 @@ fn write_text(out: &mut String, text: &str) {
                 open = Some(fence).filter(|fence: &Fence| !fence.is_closed_by(line));
             }
             None => {
-                open = Fence::opened_by(line).filter(|fence| fence.length <= longest_after.of(fence.mark));
+                open = Fence::opened_by(line).filter(|fence| fence.length <= longest_after.run_length(fence.mark));
                 let written = if open.is_some() { line.to_owned() } else { escaped(line) };
                 out.push_str(&written);
             }
@@ -101,7 +101,7 @@ struct Longest {
 }
 
 impl Longest {
-    fn of(self, mark: char) -> usize {
+    fn run_length(self, mark: char) -> usize {
         if mark == '`' { self.backticks } else { self.tildes }
     }
 

@@ -2,16 +2,16 @@
 
 #![no_main]
 
-use pinion_permissions::{Otherwise, Policy, Rules, Scene, judge};
+use pinion_permissions::{Otherwise, ModePolicy, PermissionRules, Scene, judge};
 use std::path::Path;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(command) = std::str::from_utf8(data) else { return };
     let home = Some(Path::new("/home/user"));
     let scene = Scene { workspace: Path::new("/w"), directory: Path::new("/w"), home };
-    let rules = Rules::built_in(home);
+    let rules = PermissionRules::built_in(home);
     for otherwise in [Otherwise::Ask, Otherwise::Sandbox] {
-        let judgement = judge(command, &scene, &rules, Policy { reads: true, otherwise });
+        let judgement = judge(command, &scene, &rules, ModePolicy { reads: true, otherwise });
         assert!(judgement.decisive().is_some());
     }
 });

@@ -1,8 +1,8 @@
 //! Here-documents and here-strings: the input of a command may be a script.
 
 use crate::shell::script::{Redirect, Simple, Unreadable};
-use crate::shell::unwrap::{self, Standing};
-use crate::shell::walk::{Place, Walker};
+use crate::shell::unwrap::{self, LineStanding};
+use crate::shell::walk::{ShellState, Walker};
 use tree_sitter::Node;
 
 impl Walker<'_> {
@@ -25,7 +25,7 @@ impl Walker<'_> {
         let added = self.script.commands.get_mut(before..).unwrap_or_default();
         added.iter_mut().for_each(|command| command.here = Some(content.to_owned()));
         let shells: Vec<Simple> = added.iter().filter(|command| unwrap::reads_script(command)).cloned().collect();
-        shells.iter().try_for_each(|shell| unwrap::script(self, content, shell, Standing::Own))
+        shells.iter().try_for_each(|shell| unwrap::script(self, content, shell, LineStanding::Own))
     }
 
     /// Notes whether a command since `before` is a shell that runs data, such as another command's output.
@@ -35,7 +35,7 @@ impl Walker<'_> {
     }
 
     /// Walks a here-string.
-    pub(super) fn here_string(&mut self, node: Node<'_>, place: &Place) -> Result<(), Unreadable> {
+    pub(super) fn here_string(&mut self, node: Node<'_>, place: &ShellState) -> Result<(), Unreadable> {
         if self.source(node).contains(['$', '`']) {
             self.changed("the shell computes a here-string");
         }
@@ -46,7 +46,7 @@ impl Walker<'_> {
     pub(super) fn here(
         &mut self,
         node: Node<'_>,
-        place: &Place,
+        place: &ShellState,
         redirects: &mut Vec<Redirect>,
     ) -> Result<Option<String>, Unreadable> {
         let (mut is_quoted, mut content) = (false, None);
@@ -59,7 +59,7 @@ impl Walker<'_> {
                 "file_redirect" => redirects.extend(self.redirect(child, place)?),
                 "pipeline" | "command" | "redirected_statement" | "list" => {
                     let before = self.script.commands.len();
-                    self.statement(child, &mut Place { reads_pipe: true, ..place.clone() })?;
+                    self.statement(child, &mut ShellState { reads_pipe: true, ..place.clone() })?;
                     self.reads_data(before);
                 }
                 _ if !child.is_named() => {}

@@ -13,7 +13,7 @@ mod walk;
 pub mod word;
 
 pub use script::{Redirect, Script, Simple, Unreadable};
-pub use word::{Kind, Word};
+pub use word::{Word, WordKind};
 
 use crate::scene::Scene;
 use std::ops::ControlFlow;

@@ -28,7 +28,7 @@ pub(super) fn walk(
         return Err(Unreadable::new("it is not valid bash, as far as can be told"));
     }
     let home = scene.home.and_then(|home| home.to_str());
-    let place = Place { directories: directories.clone(), is_loop: false, reads_pipe: false };
+    let place = ShellState { directories: directories.clone(), is_loop: false, reads_pipe: false };
     let mut walker = Walker { text, scene, home, script: Script { runs_data, ..Script::default() }, nesting };
     if runs_data {
         walker.changed("the shell computes with what variables contain");
@@ -39,7 +39,7 @@ pub(super) fn walk(
 
 /// The state of the shell that a command finds.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct ShellState {
     pub(super) directories: Option<Vec<PathBuf>>,
     pub(super) is_loop: bool,
     pub(super) reads_pipe: bool,
@@ -66,7 +66,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks a statement, or a token between statements.
-    pub(super) fn statement(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
+    pub(super) fn statement(&mut self, node: Node<'_>, place: &mut ShellState) -> Result<(), Unreadable> {
         match node.kind() {
             "command" => self.command(node, place),
             "redirected_statement" => self.redirected(node, place),
@@ -74,7 +74,7 @@ impl<'a> Walker<'a> {
                 let mut reads_pipe = place.reads_pipe;
                 for child in self.children(node, true)? {
                     let before = self.script.commands.len();
-                    let mut own = Place { reads_pipe, ..place.clone() };
+                    let mut own = ShellState { reads_pipe, ..place.clone() };
                     self.statement(child, &mut own)?;
                     if reads_pipe {
                         self.reads_data(before);
@@ -105,9 +105,9 @@ impl<'a> Walker<'a> {
             }
             "function_definition" => {
                 let name = node.child_by_field_name("name").map(|name| self.source(name)).unwrap_or_default();
-                self.changed(format!("it defines the function `{}`", Word::of(name).shown()));
+                self.changed(format!("it defines the function `{}`", Word::from_text(name).shown()));
                 let before = self.script.commands.len();
-                self.all(node, &mut Place { directories: None, ..place.clone() })?;
+                self.all(node, &mut ShellState { directories: None, ..place.clone() })?;
                 let starts_itself = |command: &&Simple| command.words.first().and_then(Word::literal) == Some(name);
                 let times = self.script.commands[before..].iter().filter(starts_itself).count();
                 self.script.is_fork_bomb |= times > 1;
@@ -197,7 +197,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn all(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
+    fn all(&mut self, node: Node<'_>, place: &mut ShellState) -> Result<(), Unreadable> {
         let children = self.children(node, true)?;
         for (index, child) in children.iter().enumerate() {
             // A command in the background has a separate shell.
@@ -255,13 +255,13 @@ impl<'a> Walker<'a> {
     }
 
     /// Collects the commands that run while the shell computes words.
-    pub(super) fn substitutions(&mut self, node: Node<'_>, place: &Place) -> Result<(), Unreadable> {
+    pub(super) fn substitutions(&mut self, node: Node<'_>, place: &ShellState) -> Result<(), Unreadable> {
         let mut found = Vec::new();
         let mut opaque = Vec::new();
         collect(node, &mut found, &mut opaque);
         self.check_openers(node, &opaque)?;
         for substitution in found {
-            let mut own = Place { reads_pipe: false, ..place.clone() };
+            let mut own = ShellState { reads_pipe: false, ..place.clone() };
             for child in self.children(substitution, true)? {
                 match child.kind() {
                     "file_redirect" => drop(self.redirect(child, place)?),
@@ -287,7 +287,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks a simple command.
-    fn command(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
+    fn command(&mut self, node: Node<'_>, place: &mut ShellState) -> Result<(), Unreadable> {
         let mut command = self.empty(place);
         let (mut words, mut has_data) = (Vec::<(usize, usize)>::new(), false);
         for child in self.children(node, false)? {
@@ -296,7 +296,7 @@ impl<'a> Walker<'a> {
                     self.substitutions(child, place)?;
                     let name = child.child_by_field_name("name").map(|name| self.source(name).to_owned());
                     let value = child.child_by_field_name("value").map(|value| self.source(value));
-                    let value = value.map_or(Ok(Word::of("")), |value| word::read(value, self.home))?;
+                    let value = value.map_or(Ok(Word::from_text("")), |value| word::read(value, self.home))?;
                     command.assignments.push((name.unwrap_or_default(), value));
                 }
                 "file_redirect" => command.redirects.extend(self.redirect(child, place)?),
@@ -330,7 +330,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    fn empty(&self, place: &Place) -> Simple {
+    fn empty(&self, place: &ShellState) -> Simple {
         Simple {
             words: Vec::new(),
             assignments: Vec::new(),
@@ -345,7 +345,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks a statement with redirections, which apply to all commands in it.
-    fn redirected(&mut self, node: Node<'_>, place: &mut Place) -> Result<(), Unreadable> {
+    fn redirected(&mut self, node: Node<'_>, place: &mut ShellState) -> Result<(), Unreadable> {
         let (mut redirects, mut bodies, mut here, mut has_data) = (Vec::new(), Vec::new(), None, false);
         let dash = self.lone_dash(node);
         for child in self.children_beside(node, true, dash)? {
@@ -360,12 +360,12 @@ impl<'a> Walker<'a> {
             }
         }
         let before = self.script.commands.len();
-        let mut own = Place { reads_pipe: place.reads_pipe || here.is_some(), ..place.clone() };
+        let mut own = ShellState { reads_pipe: place.reads_pipe || here.is_some(), ..place.clone() };
         for body in bodies {
             self.statement(body, &mut own)?;
         }
         if let Some(command) = self.script.commands[before..].last_mut().filter(|_| dash.is_some()) {
-            command.words.push(Word::of("-"));
+            command.words.push(Word::from_text("-"));
         }
         if let Some(Some(content)) = &here {
             self.here_content(content, before)?;
@@ -377,7 +377,7 @@ impl<'a> Walker<'a> {
         }
         if self.script.commands.len() == before && !redirects.is_empty() {
             // A redirection without a command creates or empties its file.
-            self.script.commands.push(Simple { words: vec![Word::of(":")], ..self.empty(place) });
+            self.script.commands.push(Simple { words: vec![Word::from_text(":")], ..self.empty(place) });
         }
         for command in &mut self.script.commands[before..] {
             command.redirects.extend(redirects.iter().cloned());
@@ -386,7 +386,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Reads a redirection; `None` if it names no file.
-    pub(super) fn redirect(&mut self, node: Node<'_>, place: &Place) -> Result<Option<Redirect>, Unreadable> {
+    pub(super) fn redirect(&mut self, node: Node<'_>, place: &ShellState) -> Result<Option<Redirect>, Unreadable> {
         self.substitutions(node, place)?;
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -410,7 +410,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Applies a `cd` to the following commands. Whether it succeeds is not known, so that both directories count.
-    pub(super) fn change_directory(&mut self, place: &mut Place, to: Option<&str>) {
+    pub(super) fn change_directory(&mut self, place: &mut ShellState, to: Option<&str>) {
         let Some((to, known)) = to.zip(place.directories.as_mut()) else {
             place.directories = None;
             return;

@@ -8,12 +8,12 @@ pub struct Word {
     /// Its text without quotes; the source if it is [`Kind::Dynamic`].
     pub text: String,
     /// Share of it that is known.
-    pub kind: Kind,
+    pub kind: WordKind,
 }
 
 /// The knowledge about a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum WordKind {
     /// The program gets exactly this text.
     Literal,
     /// The text is a pattern of file names.
@@ -24,24 +24,24 @@ pub enum Kind {
 
 impl Word {
     /// Creates a word that is known.
-    pub fn of(text: impl Into<String>) -> Self {
-        Self { text: text.into(), kind: Kind::Literal }
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: WordKind::Literal }
     }
 
     pub(crate) fn dynamic(source: impl Into<String>) -> Self {
-        Self { text: source.into(), kind: Kind::Dynamic }
+        Self { text: source.into(), kind: WordKind::Dynamic }
     }
 
     /// Returns the text if the program gets exactly this text.
     pub fn literal(&self) -> Option<&str> {
-        (self.kind == Kind::Literal).then_some(self.text.as_str())
+        (self.kind == WordKind::Literal).then_some(self.text.as_str())
     }
 
     /// Returns the word with quotes where it needs them.
     pub(crate) fn shown(&self) -> String {
         let is_plain = |c: char| c.is_alphanumeric() || "_./:=@%+-,^".contains(c);
         match self.kind {
-            Kind::Literal if self.text.is_empty() || !self.text.chars().all(is_plain) => {
+            WordKind::Literal if self.text.is_empty() || !self.text.chars().all(is_plain) => {
                 format!("'{}'", self.text.replace('\'', "'\\''"))
             }
             _ => self.text.clone(),
@@ -54,18 +54,18 @@ impl Word {
 /// # Errors
 /// The source is not a single word.
 pub fn read(source: &str, home: Option<&str>) -> Result<Word, Unreadable> {
-    let mut reader = Reader { rest: source, text: String::new(), home, is_pattern: false, brace: Brace::None };
+    let mut reader = WordReader { rest: source, text: String::new(), home, is_pattern: false, brace: Brace::None };
     let kind = match reader.run(source)? {
-        Ended::Dynamic => return Ok(Word::dynamic(source)),
-        Ended::Known if reader.brace == Brace::Expands => return Ok(Word::dynamic(source)),
-        Ended::Known if reader.is_pattern => Kind::Pattern,
-        Ended::Known => Kind::Literal,
+        ReaderEnd::Dynamic => return Ok(Word::dynamic(source)),
+        ReaderEnd::Known if reader.brace == Brace::Expands => return Ok(Word::dynamic(source)),
+        ReaderEnd::Known if reader.is_pattern => WordKind::Pattern,
+        ReaderEnd::Known => WordKind::Literal,
     };
     Ok(Word { text: reader.text, kind })
 }
 
 #[derive(PartialEq)]
-enum Ended {
+enum ReaderEnd {
     Known,
     Dynamic,
 }
@@ -77,7 +77,7 @@ enum Brace {
     Expands,
 }
 
-struct Reader<'a> {
+struct WordReader<'a> {
     rest: &'a str,
     text: String,
     home: Option<&'a str>,
@@ -85,8 +85,8 @@ struct Reader<'a> {
     brace: Brace,
 }
 
-impl Reader<'_> {
-    fn run(&mut self, source: &str) -> Result<Ended, Unreadable> {
+impl WordReader<'_> {
+    fn run(&mut self, source: &str) -> Result<ReaderEnd, Unreadable> {
         let refuse = |what: &str| Unreadable::new(format!("`{source}` has {what}"));
         let mut before = None;
         while let Some(c) = self.next() {
@@ -97,8 +97,8 @@ impl Reader<'_> {
                     self.rest = rest;
                 }
                 '"' => {
-                    if self.quoted().ok_or_else(|| refuse("an open quote"))? == Ended::Dynamic {
-                        return Ok(Ended::Dynamic);
+                    if self.quoted().ok_or_else(|| refuse("an open quote"))? == ReaderEnd::Dynamic {
+                        return Ok(ReaderEnd::Dynamic);
                     }
                 }
                 '\\' => match self.next() {
@@ -107,16 +107,16 @@ impl Reader<'_> {
                 },
                 '$' => match self.variable() {
                     Some(true) if !self.text.contains(char::is_whitespace) => {}
-                    Some(_) => return Ok(Ended::Dynamic),
+                    Some(_) => return Ok(ReaderEnd::Dynamic),
                     None => self.text.push('$'),
                 },
-                '`' => return Ok(Ended::Dynamic),
-                '<' | '>' if self.rest.starts_with('(') => return Ok(Ended::Dynamic),
+                '`' => return Ok(ReaderEnd::Dynamic),
+                '<' | '>' if self.rest.starts_with('(') => return Ok(ReaderEnd::Dynamic),
                 '~' if before.is_none() => match (self.rest.chars().next(), self.home) {
                     (None | Some('/'), Some(home)) => self.text.push_str(home),
-                    _ => return Ok(Ended::Dynamic),
+                    _ => return Ok(ReaderEnd::Dynamic),
                 },
-                '~' if matches!(before, Some('=' | ':')) => return Ok(Ended::Dynamic),
+                '~' if matches!(before, Some('=' | ':')) => return Ok(ReaderEnd::Dynamic),
                 '*' | '?' | '[' => {
                     self.is_pattern = true;
                     self.text.push(c);
@@ -139,7 +139,7 @@ impl Reader<'_> {
             }
             before = Some(c);
         }
-        Ok(Ended::Known)
+        Ok(ReaderEnd::Known)
     }
 
     fn next(&mut self) -> Option<char> {
@@ -150,20 +150,20 @@ impl Reader<'_> {
     }
 
     /// Reads a quoted text to its end; `None` if it has no end.
-    fn quoted(&mut self) -> Option<Ended> {
+    fn quoted(&mut self) -> Option<ReaderEnd> {
         loop {
             match self.next()? {
-                '"' => return Some(Ended::Known),
+                '"' => return Some(ReaderEnd::Known),
                 '\\' => match self.next()? {
                     '\n' => {}
                     c @ ('$' | '`' | '"' | '\\') => self.text.push(c),
                     c => self.text.extend(['\\', c]),
                 },
-                '`' => return Some(Ended::Dynamic),
+                '`' => return Some(ReaderEnd::Dynamic),
                 '$' if self.rest.starts_with(['"', '\'']) => self.text.push('$'),
                 '$' => match self.variable() {
                     Some(true) => {}
-                    Some(false) => return Some(Ended::Dynamic),
+                    Some(false) => return Some(ReaderEnd::Dynamic),
                     None => self.text.push('$'),
                 },
                 c => self.text.push(c),

@@ -1,8 +1,8 @@
 //! A runtime with the guests of the tests.
 
 use pinion_plugin_runtime::{
-    Access, CacheKey, Compiler, Grants, HostDirectories, McpGrant, McpServers, NoInfo, PluginSettings, Runtime,
-    RuntimeConfig, Source,
+    CacheKey, Compiler, FileAccess, Grants, HostDirectories, McpGrant, McpServers, NoInfo, PluginSettings,
+    PluginSource, Runtime, RuntimeConfig,
 };
 use pinion_protocol::{
     Authority, Content, ToolDefinition, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
@@ -84,11 +84,11 @@ impl Plugins {
     }
 
     pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
-        Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache, None, None).await
+        Self::of(names.iter().map(|name| PluginSource::file(guest(name))).collect(), cache, None, None).await
     }
 
     pub(crate) async fn load_files(files: Vec<PathBuf>, cache: &Path) -> Self {
-        Self::of(files.into_iter().map(Source::file).collect(), cache, None, None).await
+        Self::of(files.into_iter().map(PluginSource::file).collect(), cache, None, None).await
     }
 
     pub(crate) async fn load_file(file: PathBuf, compiler: Option<Compiler>) -> Self {
@@ -101,19 +101,19 @@ impl Plugins {
 
     async fn load_with(file: PathBuf, compiler: Option<Compiler>, servers: Option<Arc<dyn McpServers>>) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let mut plugins = Self::of(vec![Source::file(file)], cache.path(), compiler, servers).await;
+        let mut plugins = Self::of(vec![PluginSource::file(file)], cache.path(), compiler, servers).await;
         plugins._cache = Some(cache);
         plugins
     }
 
     async fn of(
-        sources: Vec<Source>,
+        sources: Vec<PluginSource>,
         cache: &Path,
         compiler: Option<Compiler>,
         servers: Option<Arc<dyn McpServers>>,
     ) -> Self {
         let workspace = tempfile::tempdir().unwrap();
-        let files = BTreeMap::from([(workspace.path().to_owned(), Access::Read)]);
+        let files = BTreeMap::from([(workspace.path().to_owned(), FileAccess::Read)]);
         let settings = PluginSettings {
             grants: Grants { files, mcp: Some(McpGrant::default()), ..Grants::default() },
             ..PluginSettings::default()

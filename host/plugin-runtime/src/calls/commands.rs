@@ -2,7 +2,7 @@
 
 use crate::bindings::exports::pinion::plugin::commands as wit;
 use crate::bindings::pinion::plugin::types::CallContext;
-use crate::calls::instance::{Job, Live, Setup};
+use crate::calls::instance::{InstanceJob, Live, Setup};
 use crate::calls::state::NoProgress;
 use crate::convert::clip;
 use crate::errors::fault::{FaultKind, GuestError, PluginFault};
@@ -25,7 +25,7 @@ const MAX_COMPLETIONS: usize = 1000;
 
 /// An action that the host carries out for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum HostAction {
     /// Show Markdown to the user; the model does not see it.
     Print(String),
     /// Send this to the model as the user's message.
@@ -105,7 +105,7 @@ impl Runtime {
         session_id: &str,
         services: Option<Services>,
         token: CancellationToken,
-    ) -> Result<Vec<Action>, CommandError> {
+    ) -> Result<Vec<HostAction>, CommandError> {
         let found = self.registry.command(name, &token).await;
         let loaded = found.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
         let job = RunCommand {
@@ -118,7 +118,7 @@ impl Runtime {
         let actions = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
         if actions.len() > MAX_ACTIONS {
             let message = format!("{} actions of one command, of at most {MAX_ACTIONS}", actions.len());
-            return Err(FaultKind::Contract { message }.of(&loaded.program().name).into());
+            return Err(FaultKind::Contract { message }.for_plugin(&loaded.program().name).into());
         }
         Ok(actions.into_iter().map(action).collect())
     }
@@ -169,7 +169,7 @@ struct RunCommand {
     input: String,
 }
 
-impl Job for RunCommand {
+impl InstanceJob for RunCommand {
     type Answer = Result<Vec<wit::Action>, String>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
@@ -189,7 +189,7 @@ struct CompleteArgument {
     typed: String,
 }
 
-impl Job for CompleteArgument {
+impl InstanceJob for CompleteArgument {
     type Answer = Vec<wit::Completion>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
@@ -200,20 +200,20 @@ impl Job for CompleteArgument {
     }
 }
 
-fn action(action: wit::Action) -> Action {
+fn action(action: wit::Action) -> HostAction {
     match action {
-        wit::Action::Print(text) => Action::Print(text),
-        wit::Action::Submit(text) => Action::Submit(text),
-        wit::Action::Insert(text) => Action::Insert(text),
-        wit::Action::SetModel(name) => Action::SetModel(name),
-        wit::Action::Compact(instructions) => Action::Compact(instructions),
-        wit::Action::NewSession => Action::NewSession,
-        wit::Action::Resume(id) => Action::Resume(id),
-        wit::Action::Fork => Action::Fork,
-        wit::Action::ReloadPlugins => Action::ReloadPlugins,
-        wit::Action::Quit => Action::Quit,
+        wit::Action::Print(text) => HostAction::Print(text),
+        wit::Action::Submit(text) => HostAction::Submit(text),
+        wit::Action::Insert(text) => HostAction::Insert(text),
+        wit::Action::SetModel(name) => HostAction::SetModel(name),
+        wit::Action::Compact(instructions) => HostAction::Compact(instructions),
+        wit::Action::NewSession => HostAction::NewSession,
+        wit::Action::Resume(id) => HostAction::Resume(id),
+        wit::Action::Fork => HostAction::Fork,
+        wit::Action::ReloadPlugins => HostAction::ReloadPlugins,
+        wit::Action::Quit => HostAction::Quit,
         wit::Action::Other(other) => {
-            Action::Unknown { name: clip(&other.name, MAX_NAME_BYTES).to_owned(), argument: other.argument }
+            HostAction::Unknown { name: clip(&other.name, MAX_NAME_BYTES).to_owned(), argument: other.argument }
         }
     }
 }

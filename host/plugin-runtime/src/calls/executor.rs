@@ -1,11 +1,11 @@
 //! The agent's way to tools: [`ToolExecutor`] for a [`Runtime`].
 
 use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
-use crate::calls::instance::{Job, Live, Setup};
+use crate::calls::instance::{InstanceJob, Live, Setup};
 use crate::calls::relay::Relay;
 use crate::convert;
 use crate::errors::fault::{FaultKind, GuestError, PluginFault};
-use crate::loading::lists::Tool;
+use crate::loading::lists::ListedTool;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
@@ -91,7 +91,7 @@ impl Runtime {
     /// Returns all tools with the properties that only the clients of a server see. Tools that serve only as resources
     /// are not among the [`definitions`](ToolExecutor::definitions), but can be called.
     pub fn served_tools(&self) -> Vec<ServedTool> {
-        let served = |tool: &Tool| ServedTool {
+        let served = |tool: &ListedTool| ServedTool {
             definition: tool.definition.clone(),
             resource: tool.served.resource.clone(),
             task: tool.served.task,
@@ -164,7 +164,7 @@ struct CallTool {
     is_current: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
-impl Job for CallTool {
+impl InstanceJob for CallTool {
     /// `None` if the tool was replaced.
     type Answer = Option<Result<wit::ToolOutput, wit::ToolError>>;
 
@@ -215,7 +215,7 @@ fn reply(
                 Ok(output) => convert::tool_output(output).map(Ok),
                 Err(error) => convert::tool_error(tool, error),
             };
-            converted.unwrap_or_else(|message| Err(fault(tool, FaultKind::Contract { message }.of(plugin))))
+            converted.unwrap_or_else(|message| Err(fault(tool, FaultKind::Contract { message }.for_plugin(plugin))))
         }
         Err(PluginFault { kind: FaultKind::Cancelled, .. }) => Err(ToolError::Cancelled { tool: tool.to_owned() }),
         Err(other) => Err(fault(tool, other)),

@@ -6,11 +6,11 @@
 //! [`Spinning`] learns from each call whether spinning helps.
 
 use crate::calls::deadline::Deadline;
-use crate::calls::instance::Finished;
-use crate::calls::spinning::{LINGER, Spinning, Work, spin};
+use crate::calls::instance::FinishedJob;
+use crate::calls::spinning::{CallTask, LINGER, Spinning, spin};
 use crate::engine::{Engine, cores};
 use crate::errors::fault::FaultKind;
-use crate::loading::program::Program;
+use crate::loading::program::InstanceTemplate;
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SPIN: Duration = Duration::from_micros(200);
 
 /// Runs the work of a call on a thread that may block: the one that ended a call just now, or another one of tokio's.
-pub(crate) fn start(shared: Arc<Shared>, program: Arc<Program>, work: Work) {
+pub(crate) fn start(shared: Arc<Shared>, program: Arc<InstanceTemplate>, work: CallTask) {
     let given = if spins(&program) { shared.next_call.give(work) } else { Some(work) };
     let Some(mut work) = given else { return };
     tokio::task::spawn_blocking(move || {
@@ -43,12 +43,12 @@ pub(crate) fn start(shared: Arc<Shared>, program: Arc<Program>, work: Work) {
 }
 
 /// Returns whether calls of a plugin spin now. A single core has better uses for the time.
-fn spins(program: &Program) -> bool {
+fn spins(program: &InstanceTemplate) -> bool {
     cores() >= 2 && program.share.spinning.is_on()
 }
 
 /// Waits for the next call of an instance that has a separate thread. `None` when no call will follow.
-pub(crate) fn linger<W>(program: &Program, engine: &Engine, calls: &mut mpsc::Receiver<W>) -> Option<W> {
+pub(crate) fn linger<W>(program: &InstanceTemplate, engine: &Engine, calls: &mut mpsc::Receiver<W>) -> Option<W> {
     let goes_on = || spins(program) && engine.is_idle();
     let next = spin(LINGER, goes_on, || match calls.try_recv() {
         Ok(work) => Some(Some(work)),
@@ -62,11 +62,11 @@ pub(crate) fn linger<W>(program: &Program, engine: &Engine, calls: &mut mpsc::Re
 /// when the work does not end long after its deadline, its thread is given up. Spins only with the engine that says
 /// whether the call is alone.
 pub(crate) async fn hand_over<A>(
-    program: &Program,
+    program: &InstanceTemplate,
     deadline: &Deadline,
     engine: Option<&Engine>,
-    start: impl FnOnce(oneshot::Sender<Finished<A>>, CancellationToken),
-) -> Finished<A> {
+    start: impl FnOnce(oneshot::Sender<FinishedJob<A>>, CancellationToken),
+) -> FinishedJob<A> {
     let abandoned = CancellationToken::new();
     let (sender, mut receiver) = oneshot::channel();
     let engine = engine.filter(|_| cores() >= 2 && program.share.spinning.begin());
@@ -86,7 +86,7 @@ pub(crate) async fn hand_over<A>(
             () = deadline.abandoned(PATIENCE) => None,
         },
     };
-    finished.unwrap_or_else(|| Finished::fault(program, FaultKind::Stuck))
+    finished.unwrap_or_else(|| FinishedJob::fault(program, FaultKind::Stuck))
 }
 
 /// Waits for a short call without giving up the core.

@@ -30,27 +30,27 @@ struct Idle {
 pub(crate) struct Used {
     pub(crate) store: Store<State>,
     pub(crate) instance: Instance,
-    pub(crate) kind: Kind,
+    pub(crate) kind: IdleKind,
     /// Fuel that its calls used together.
     pub(crate) fuel: u64,
 }
 
 /// The calls that may share an instance.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct IdleKind {
     session: Arc<str>,
     authority: CallKind,
 }
 
-impl Kind {
-    pub(crate) fn of(call: &CallState) -> Self {
+impl IdleKind {
+    pub(crate) fn for_call(call: &CallState) -> Self {
         Self { session: call.session.clone(), authority: call.authority.kind() }
     }
 }
 
 impl IdleInstances {
     /// Takes the instance of this kind that was used last.
-    pub(crate) fn take(&self, kind: &Kind) -> Option<Used> {
+    pub(crate) fn take_instance(&self, kind: &IdleKind) -> Option<Used> {
         let mut idle = self.lock();
         let at = idle.instances.iter().rposition(|(used, _)| used.kind == *kind)?;
         let (mut used, _) = idle.instances.remove(at)?;
@@ -76,7 +76,7 @@ impl IdleInstances {
                 None => return Some(used.store),
             },
         };
-        used.store.data_mut().limiter.rest();
+        used.store.data_mut().limiter.pause_counting();
         idle.instances.push_back((used, place));
         gone
     }

@@ -10,16 +10,16 @@
 
 use crate::calls::deadline::{Clock, Deadline, Stopped};
 use crate::calls::handover::{hand_over, start};
-use crate::calls::idle::{Kind, Used};
+use crate::calls::idle::{IdleKind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
 use crate::capability::authority::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::engine::image::create_images;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
-use crate::host_info::Settings;
+use crate::host_info::GenerationSettings;
 use crate::limits::permits::Waits;
-use crate::loading::program::{Code, Exported, Program};
+use crate::loading::program::{Code, Exported, InstanceTemplate};
 use crate::shared::Shared;
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
 use std::future::{Future, poll_fn};
@@ -43,7 +43,7 @@ pub(crate) struct Live<'a> {
 
 impl<'a> Live<'a> {
     /// Creates an instance and calls its `init`.
-    pub(crate) async fn new(store: &'a mut Store<State>, program: &'a Program) -> wasmtime::Result<Self> {
+    pub(crate) async fn new(store: &'a mut Store<State>, program: &'a InstanceTemplate) -> wasmtime::Result<Self> {
         let code = program.code()?;
         create_images(code.pre.component())?;
         let instance = code.pre.instantiate_async(&mut *store).await?;
@@ -61,7 +61,7 @@ impl<'a> Live<'a> {
     pub(crate) fn on(
         store: &'a mut Store<State>,
         instance: Instance,
-        program: &'a Program,
+        program: &'a InstanceTemplate,
     ) -> Result<Self, GuestError> {
         Ok(Self { store, instance, code: program.code()? })
     }
@@ -80,12 +80,12 @@ impl<'a> Live<'a> {
         self.store.data_mut()
     }
 
-    pub(crate) async fn run<J: Job>(&mut self, job: J) -> wasmtime::Result<J::Answer> {
+    pub(crate) async fn run<J: InstanceJob>(&mut self, job: J) -> wasmtime::Result<J::Answer> {
         job.run(self).await
     }
 
     /// Runs a job that belongs to no call, without the authority of the call.
-    pub(crate) async fn run_without_authority<J: Job>(&mut self, job: J) -> wasmtime::Result<J::Answer> {
+    pub(crate) async fn run_without_authority<J: InstanceJob>(&mut self, job: J) -> wasmtime::Result<J::Answer> {
         let authority = self.state().disentitle();
         let answer = job.run(self).await?;
         self.state().entitle(authority);
@@ -104,7 +104,7 @@ impl<'a> Live<'a> {
 }
 
 /// One use of an instance. Each implementation is next to the code that needs it.
-pub(crate) trait Job: Send + 'static {
+pub(crate) trait InstanceJob: Send + 'static {
     /// The guest's answer.
     type Answer: Send + 'static;
 
@@ -116,16 +116,16 @@ pub(crate) trait Job: Send + 'static {
 }
 
 /// The end of a job: its result, and the ledger of the resources it used.
-pub(crate) struct Finished<A> {
+pub(crate) struct FinishedJob<A> {
     pub(crate) result: Result<A, PluginFault>,
     pub(crate) ledger: Ledger,
 }
 
-impl<A> Finished<A> {
+impl<A> FinishedJob<A> {
     /// The end of a job that never reached the guest.
-    pub(crate) fn fault(program: &Program, kind: FaultKind) -> Self {
+    pub(crate) fn fault(program: &InstanceTemplate, kind: FaultKind) -> Self {
         let ledger = Ledger { plugin: program.name.to_string(), generation: program.number, ..Ledger::default() };
-        Self { result: Err(kind.of(&program.name)), ledger }
+        Self { result: Err(kind.for_plugin(&program.name)), ledger }
     }
 }
 
@@ -155,7 +155,7 @@ impl Setup {
     }
 
     /// The setup of a job that the host starts for itself.
-    pub(crate) fn without_authority(program: &Program) -> Self {
+    pub(crate) fn without_authority(program: &InstanceTemplate) -> Self {
         Self {
             session: "".into(),
             authority: program.authority.none(),
@@ -168,28 +168,28 @@ impl Setup {
 }
 
 /// Runs a job, once the plugin has a turn.
-pub(crate) async fn run<J: Job>(
+pub(crate) async fn run<J: InstanceJob>(
     shared: &Arc<Shared>,
-    program: &Arc<Program>,
+    program: &Arc<InstanceTemplate>,
     setup: Setup,
     job: J,
-) -> Finished<J::Answer> {
+) -> FinishedJob<J::Answer> {
     let waits =
         Waits { agent_depth: setup.agents.as_ref().map_or(0, SubAgents::depth_left), call_depth: setup.call_depth() };
     match shared.permits.turn(&program.share, waits, &setup.token).await {
         Ok(turn) => run_with(turn, shared, program, setup, job).await,
-        Err(kind) => Finished::fault(program, kind),
+        Err(kind) => FinishedJob::fault(program, kind),
     }
 }
 
 /// Runs a job. The thread holds `permit` until it ends.
-pub(crate) async fn run_with<J: Job>(
+pub(crate) async fn run_with<J: InstanceJob>(
     permit: impl Send + 'static,
     shared: &Arc<Shared>,
-    program: &Arc<Program>,
+    program: &Arc<InstanceTemplate>,
     setup: Setup,
     job: J,
-) -> Finished<J::Answer> {
+) -> FinishedJob<J::Answer> {
     let deadline = Deadline::new(&program.limits, setup.token.clone(), setup.clock());
     let Setup { session, authority, progress, agents, services, .. } = setup;
     let call =
@@ -219,16 +219,16 @@ pub(crate) async fn run_with<J: Job>(
 
 /// Runs a job on a fresh instance, or on one that the program kept. Returns the store that has to be torn down, once
 /// the result was handed over; `None` if its instance is kept.
-async fn work<J: Job>(
+async fn work<J: InstanceJob>(
     shared: &Shared,
-    program: &Program,
+    program: &InstanceTemplate,
     call: CallState,
     deadline: &Deadline,
     abandoned: &CancellationToken,
     job: J,
-) -> (Finished<J::Answer>, Option<Store<State>>) {
-    let kept = program.idle.as_ref().map(|idle| (idle, Kind::of(&call)));
-    let (mut store, used) = match kept.as_ref().and_then(|(idle, kind)| idle.take(kind)) {
+) -> (FinishedJob<J::Answer>, Option<Store<State>>) {
+    let kept = program.idle.as_ref().map(|idle| (idle, IdleKind::for_call(&call)));
+    let (mut store, used) = match kept.as_ref().and_then(|(idle, kind)| idle.take_instance(kind)) {
         Some(Used { mut store, instance, fuel, .. }) => {
             renew(&mut store, program, call);
             store.data_mut().stderr.begin();
@@ -264,14 +264,14 @@ async fn work<J: Job>(
 
 /// Runs a job where its caller runs, and elsewhere once it has computed for [`MAX_HERE`]. Dropping this future drops the
 /// instance.
-async fn run_here<J: Job>(
+async fn run_here<J: InstanceJob>(
     permit: impl Send + 'static,
     shared: &Arc<Shared>,
-    program: &Arc<Program>,
+    program: &Arc<InstanceTemplate>,
     call: CallState,
     deadline: &Deadline,
     job: J,
-) -> Finished<J::Answer> {
+) -> FinishedJob<J::Answer> {
     let mut working = Box::pin({
         let (shared, program, deadline) = (shared.clone(), program.clone(), deadline.clone());
         async move {
@@ -309,7 +309,7 @@ async fn run_here<J: Job>(
 }
 
 /// Creates a store under the limits of a program.
-pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Store<State> {
+pub(crate) fn store(shared: &Shared, program: &InstanceTemplate, call: CallState) -> Store<State> {
     let parts = InstanceParts {
         plugin: program.name.clone(),
         limits: program.limits.clone(),
@@ -318,7 +318,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         info: shared.info.clone(),
         read_files: shared.read_files.clone(),
         used_tokens: shared.used_tokens.clone(),
-        settings: Settings { config: program.config.clone(), generation: program.number },
+        settings: GenerationSettings { config: program.config.clone(), generation: program.number },
         stores: shared.stores.clone(),
         changed: program.changed.clone(),
         client: shared.client.clone(),
@@ -337,14 +337,14 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
 }
 
 /// Begins a call on an instance that has had others.
-pub(crate) fn renew(store: &mut Store<State>, program: &Program, call: CallState) {
+pub(crate) fn renew(store: &mut Store<State>, program: &InstanceTemplate, call: CallState) {
     store.data_mut().begin(call);
     store.set_epoch_deadline(1);
     refuel(store, program);
 }
 
 /// Sets the fuel of a call that begins.
-pub(crate) fn refuel(store: &mut Store<State>, program: &Program) {
+pub(crate) fn refuel(store: &mut Store<State>, program: &InstanceTemplate) {
     if let Err(error) = store.set_fuel(program.limits.fuel) {
         // Only an engine without fuel fails here; this one has it. The guest would stop at once.
         tracing::error!(%error, "fuel could not be set");
@@ -354,16 +354,16 @@ pub(crate) fn refuel(store: &mut Store<State>, program: &Program) {
 /// Derives the fault of a call that failed, and closes its ledger.
 pub(crate) fn finish<A>(
     shared: &Shared,
-    program: &Program,
+    program: &InstanceTemplate,
     store: &mut Store<State>,
     result: Result<A, Stopped>,
-) -> Finished<A> {
+) -> FinishedJob<A> {
     // Before the result is handed over, because the store may outlive that.
     store.data_mut().end_programs();
     let fuel_left = store.get_fuel().unwrap_or(0);
     let state = store.data();
     let result = result.map_err(|stopped| match stopped {
-        Stopped::Fault(kind) => kind.of(&program.name),
+        Stopped::Fault(kind) => kind.for_plugin(&program.name),
         Stopped::Error(error) => {
             let about = Circumstances {
                 plugin: &program.name,
@@ -383,5 +383,5 @@ pub(crate) fn finish<A>(
         time_us: u64::try_from(state.call.deadline.elapsed().as_micros()).unwrap_or(u64::MAX),
         ..state.ledger()
     };
-    Finished { result, ledger }
+    FinishedJob { result, ledger }
 }

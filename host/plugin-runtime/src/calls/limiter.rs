@@ -54,7 +54,7 @@ impl Limiter {
     }
 
     /// Stops counting the memory towards the memory of the plugin's calls, until [`Limiter::wake`].
-    pub(super) fn rest(&mut self) {
+    pub(super) fn pause_counting(&mut self) {
         if std::mem::take(&mut self.is_counted) {
             self.share.shrink(self.memory);
         }
@@ -101,7 +101,7 @@ impl Drop for Reserved {
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        self.rest();
+        self.pause_counting();
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let share = Share::new(1, &Arc::default()).unwrap();
         let mut limiter = Limiter::new(Arc::new(Limits { memory_bytes: 60, ..Limits::default() }), share.clone(), 100);
         assert!(limiter.memory_growing(0, 60, None).unwrap() && !share.grow(100, 100));
-        limiter.rest();
+        limiter.pause_counting();
         assert!(share.grow(100, 100) && !limiter.wake(), "calls have all of it");
         share.shrink(100);
         assert!(limiter.wake() && !share.grow(100, 100));

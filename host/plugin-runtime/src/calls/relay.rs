@@ -10,12 +10,12 @@ const MAX_LINES: usize = 64;
 /// A bounded buffer of progress: the latest update, and the last lines of progress and of the log.
 #[derive(Default)]
 pub(super) struct Relay {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingOutput>,
     news: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingOutput {
     lines: Vec<String>,
     logged: Vec<(LogLevel, String)>,
     update: Option<Vec<Content>>,
@@ -37,7 +37,7 @@ impl Relay {
         }
     }
 
-    fn put(&self, put: impl FnOnce(&mut Waiting)) {
+    fn update_waiting(&self, put: impl FnOnce(&mut WaitingOutput)) {
         put(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.news.notify_one();
     }
@@ -52,14 +52,14 @@ fn push<T>(lines: &mut Vec<T>, line: T) {
 
 impl ToolProgress for Relay {
     fn report(&self, message: String) {
-        self.put(|waiting| push(&mut waiting.lines, message));
+        self.update_waiting(|waiting| push(&mut waiting.lines, message));
     }
 
     fn log(&self, level: LogLevel, line: String) {
-        self.put(|waiting| push(&mut waiting.logged, (level, line)));
+        self.update_waiting(|waiting| push(&mut waiting.logged, (level, line)));
     }
 
     fn update(&self, partial: Vec<Content>) {
-        self.put(|waiting| waiting.update = Some(partial));
+        self.update_waiting(|waiting| waiting.update = Some(partial));
     }
 }

@@ -5,12 +5,12 @@
 
 use crate::calls::deadline::{Deadline, Stopped};
 use crate::calls::handover::{hand_over, linger};
-use crate::calls::instance::{Finished, Job, Live, Setup, finish, refuel, renew, store};
+use crate::calls::instance::{FinishedJob, InstanceJob, Live, Setup, finish, refuel, renew, store};
 use crate::calls::state::{CallState, State};
 use crate::errors::fault::{FaultKind, GuestError};
 use crate::errors::load::LoadError;
 use crate::limits::Limits;
-use crate::loading::program::Program;
+use crate::loading::program::InstanceTemplate;
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::thread;
@@ -23,12 +23,12 @@ use wasmtime::component::Instance;
 /// Bytes of state that a new instance gets from the old one; more is dropped.
 const MAX_STATE_BYTES: usize = 1024 * 1024;
 
-type Work = Box<dyn FnOnce(&mut Resident, &Handle) + Send>;
+type ResidentJob = Box<dyn FnOnce(&mut Resident, &Handle) + Send>;
 
 /// The one instance of a plugin of lifetime `session`.
-pub(crate) struct Session {
+pub(crate) struct SessionInstance {
     shared: Arc<Shared>,
-    work: mpsc::Sender<Work>,
+    work: mpsc::Sender<ResidentJob>,
     /// Admits one call at a time; the others wait here.
     turn: Arc<Semaphore>,
     load_limits: Limits,
@@ -43,18 +43,18 @@ pub(crate) struct Inheritance {
     from_version: String,
 }
 
-impl Session {
+impl SessionInstance {
     /// Starts the thread. The first call creates the instance.
     ///
     /// # Errors
     /// There are too many such threads, or the system starts no more.
     pub(crate) fn start(
         shared: &Arc<Shared>,
-        program: &Arc<Program>,
+        program: &Arc<InstanceTemplate>,
         inheritance: Option<Inheritance>,
     ) -> Result<Self, LoadError> {
         let permit = program.share.resident()?;
-        let (work, mut calls) = mpsc::channel::<Work>(1);
+        let (work, mut calls) = mpsc::channel::<ResidentJob>(1);
         let runtime = Handle::current();
         let mut resident = Resident { shared: shared.clone(), program: program.clone(), idle: None, inheritance };
         let thread = thread::Builder::new().name(format!("pinion-{}", program.name)).spawn(move || {
@@ -75,19 +75,24 @@ impl Session {
     }
 
     /// Runs a job on the instance, once those before it have ended.
-    pub(crate) async fn run<J: Job>(&self, program: &Arc<Program>, setup: Setup, job: J) -> Finished<J::Answer> {
+    pub(crate) async fn run<J: InstanceJob>(
+        &self,
+        program: &Arc<InstanceTemplate>,
+        setup: Setup,
+        job: J,
+    ) -> FinishedJob<J::Answer> {
         self.run_and_hold(program, setup, job).await.0
     }
 
     /// Runs a job like [`Session::run`]. The next one waits until the [`Hold`] is dropped, too.
-    pub(crate) async fn run_and_hold<J: Job>(
+    pub(crate) async fn run_and_hold<J: InstanceJob>(
         &self,
-        program: &Arc<Program>,
+        program: &Arc<InstanceTemplate>,
         setup: Setup,
         job: J,
-    ) -> (Finished<J::Answer>, Hold) {
+    ) -> (FinishedJob<J::Answer>, Hold) {
         let Some(permit) = turn(&self.turn, &setup.token).await.map(Arc::new) else {
-            return (Finished::fault(program, FaultKind::Cancelled), Hold(None));
+            return (FinishedJob::fault(program, FaultKind::Cancelled), Hold(None));
         };
         let hold = Hold(Some(permit.clone()));
         // The instance must not wait for sub-agents and other calls, which may need it.
@@ -98,7 +103,7 @@ impl Session {
             CallState { session, authority, deadline: deadline.clone(), progress, agents, services, may_invoke: false };
         let finished = hand_over(program, &deadline, Some(&self.shared.engine), |answer, abandoned| {
             let (program, deadline) = (program.clone(), deadline.clone());
-            let work: Work = Box::new(move |resident, runtime| {
+            let work: ResidentJob = Box::new(move |resident, runtime| {
                 let _permit = permit;
                 // Fails when the caller has gone.
                 let _ = answer.send(resident.run(runtime, &program, call, &deadline, &abandoned, job));
@@ -112,7 +117,7 @@ impl Session {
 
     /// Asks the instance for the state that its successor needs. `None` when no instance was created, or it saves
     /// nothing or fails.
-    pub(crate) async fn inheritance(&self, program: &Arc<Program>, version: &str) -> Option<Inheritance> {
+    pub(crate) async fn inheritance(&self, program: &Arc<InstanceTemplate>, version: &str) -> Option<Inheritance> {
         program.code().ok()?.exported.state.as_ref()?;
         // Under the limits of loading, like every step of a load, regardless of the limits of the plugin's calls.
         let program = program.under(&self.load_limits);
@@ -143,7 +148,7 @@ async fn turn(permits: &Arc<Semaphore>, token: &CancellationToken) -> Option<Own
 /// The thread's own data.
 struct Resident {
     shared: Arc<Shared>,
-    program: Arc<Program>,
+    program: Arc<InstanceTemplate>,
     idle: Option<IdleInstance>,
     inheritance: Option<Inheritance>,
 }
@@ -156,15 +161,15 @@ struct IdleInstance {
 
 impl Resident {
     /// Runs a job with the fuel of `program`, which is the resident's own or one under other limits.
-    fn run<J: Job>(
+    fn run<J: InstanceJob>(
         &mut self,
         runtime: &Handle,
-        program: &Program,
+        program: &InstanceTemplate,
         call: CallState,
         deadline: &Deadline,
         abandoned: &CancellationToken,
         job: J,
-    ) -> Finished<J::Answer> {
+    ) -> FinishedJob<J::Answer> {
         let shared = self.shared.clone();
         let _running = shared.engine.running();
         let (mut store, instance) = self.take_idle(program, call);
@@ -184,7 +189,7 @@ impl Resident {
     }
 
     /// The store of the idle instance with that instance, or a new store without one.
-    fn take_idle(&mut self, program: &Program, call: CallState) -> (Store<State>, Option<Instance>) {
+    fn take_idle(&mut self, program: &InstanceTemplate, call: CallState) -> (Store<State>, Option<Instance>) {
         match self.idle.take() {
             Some(IdleInstance { mut store, instance }) => {
                 renew(&mut store, program, call);
@@ -200,7 +205,7 @@ impl Resident {
         }
     }
 
-    async fn drive<J: Job>(
+    async fn drive<J: InstanceJob>(
         &mut self,
         store: &mut Store<State>,
         instance: Option<Instance>,
@@ -227,7 +232,7 @@ impl Resident {
 /// next one works.
 async fn first<'a>(
     store: &'a mut Store<State>,
-    program: &'a Program,
+    program: &'a InstanceTemplate,
     inheritance: &mut Option<Inheritance>,
 ) -> wasmtime::Result<Live<'a>> {
     let mut live = Live::new(store, program).await?;
@@ -249,7 +254,7 @@ async fn first<'a>(
 /// Asks an instance for the state that its successor needs.
 struct SaveState;
 
-impl Job for SaveState {
+impl InstanceJob for SaveState {
     type Answer = Vec<u8>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Vec<u8>> {
@@ -265,7 +270,7 @@ struct RestoreState {
     from_version: String,
 }
 
-impl Job for RestoreState {
+impl InstanceJob for RestoreState {
     type Answer = Result<(), String>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {

@@ -37,58 +37,58 @@ impl Spinning {
 }
 
 /// The work of one call.
-pub(super) type Work = Box<dyn FnOnce() + Send>;
+pub(super) type CallTask = Box<dyn FnOnce() + Send>;
 
 /// The slot that the thread that ended a call takes the next call from.
 #[derive(Default)]
 pub(crate) struct NextCall {
-    slot: Mutex<Slot>,
+    slot: Mutex<WaiterSlot>,
     /// Whether the slot is full, to be looked at without its lock.
     is_full: AtomicBool,
 }
 
 #[derive(Default)]
-enum Slot {
+enum WaiterSlot {
     /// No thread waits.
     #[default]
     Closed,
     /// A thread waits.
     Open,
-    Full(Work),
+    Full(CallTask),
 }
 
 impl NextCall {
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+    fn slot(&self) -> MutexGuard<'_, WaiterSlot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the work to the thread that waits. Returns it where no thread waits.
-    pub(super) fn give(&self, work: Work) -> Option<Work> {
+    pub(super) fn give(&self, work: CallTask) -> Option<CallTask> {
         let mut slot = self.slot();
-        if !matches!(*slot, Slot::Open) {
+        if !matches!(*slot, WaiterSlot::Open) {
             return Some(work);
         }
-        *slot = Slot::Full(work);
+        *slot = WaiterSlot::Full(work);
         self.is_full.store(true, Ordering::Release);
         None
     }
 
     /// Waits for the next call while `goes_on`, unless another thread does.
-    pub(super) fn wait(&self, goes_on: impl Fn() -> bool) -> Option<Work> {
+    pub(super) fn wait(&self, goes_on: impl Fn() -> bool) -> Option<CallTask> {
         {
             let mut slot = self.slot();
-            if !matches!(*slot, Slot::Closed) {
+            if !matches!(*slot, WaiterSlot::Closed) {
                 return None;
             }
-            *slot = Slot::Open;
+            *slot = WaiterSlot::Open;
         }
         spin(LINGER, goes_on, || self.is_full.load(Ordering::Acquire).then_some(()));
         // Also after the time is up: a call that came until now has no thread but this one.
         let mut slot = self.slot();
         self.is_full.store(false, Ordering::Release);
         match std::mem::take(&mut *slot) {
-            Slot::Full(work) => Some(work),
-            Slot::Open | Slot::Closed => None,
+            WaiterSlot::Full(work) => Some(work),
+            WaiterSlot::Open | WaiterSlot::Closed => None,
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn one_thread_waits_at_a_time() {
         let next = NextCall::default();
-        *next.slot() = Slot::Open;
+        *next.slot() = WaiterSlot::Open;
         assert!(next.wait(|| true).is_none());
         assert!(next.give(Box::new(|| ())).is_none(), "the first thread still waits");
     }

@@ -9,11 +9,11 @@ use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
 use crate::capability::storage::stores::Stores;
 use crate::errors::fault::{Exceeded, FaultKind};
-use crate::host::child::Children;
+use crate::host::child::ChildPrograms;
 use crate::host::confinement::Confinement;
 use crate::host::files::{Handles, ListedEntries};
-use crate::host::stdio::Stderr;
-use crate::host_info::{HostInfo, LoadedPlugins, Settings};
+use crate::host::stdio::GuestStderr;
+use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
 use pinion_egress::Client;
@@ -37,7 +37,7 @@ const MAX_IDLE_RESOURCES: usize = 64;
 pub(crate) struct State {
     pub(crate) plugin: Arc<str>,
     pub(crate) call: CallState,
-    pub(crate) account: Account,
+    pub(crate) account: CallAccount,
     pub(crate) limiter: Limiter,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
@@ -47,21 +47,21 @@ pub(crate) struct State {
     /// Open files and directories.
     pub(crate) handles: Handles,
     /// Programs that the call talks to.
-    pub(crate) children: Children,
+    pub(crate) children: ChildPrograms,
     /// Set when guests see the granted directories: this call may use them, or later ones on the same instance may.
     pub(crate) shows_directories: bool,
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) used_tokens: Arc<UsedTokens>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: GenerationSettings,
     /// The values that plugins stored.
     pub(crate) stores: Arc<Stores>,
     pub(crate) client: Client,
     /// Confines the programs of the call.
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
     pub(crate) mcp: Arc<dyn McpServers>,
-    pub(crate) stderr: Stderr,
+    pub(crate) stderr: GuestStderr,
     /// Notified when the guest would list other tools or commands.
     pub(crate) changed: Arc<Notify>,
     limits: Arc<Limits>,
@@ -77,7 +77,7 @@ pub(crate) struct InstanceParts {
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) used_tokens: Arc<UsedTokens>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: GenerationSettings,
     pub(crate) stores: Arc<Stores>,
     pub(crate) changed: Arc<Notify>,
     pub(crate) client: Client,
@@ -103,7 +103,7 @@ pub(crate) struct CallState {
 }
 
 /// Everything that the call has used so far and that the host counts itself.
-pub(crate) struct Account {
+pub(crate) struct CallAccount {
     pub(crate) host_calls: u64,
     pub(crate) capabilities: Accounts,
     pub(crate) output: u64,
@@ -111,7 +111,7 @@ pub(crate) struct Account {
     pub(crate) logged: u64,
 }
 
-impl Account {
+impl CallAccount {
     fn new(limits: &Limits) -> Self {
         Self { host_calls: 0, capabilities: Accounts::open(limits), output: 0, logged: 0 }
     }
@@ -135,7 +135,7 @@ impl State {
             mcp,
             plugins,
         } = from;
-        let stderr = Stderr::new(plugin.clone());
+        let stderr = GuestStderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
             .max_random_size(MAX_RANDOM_BYTES)
@@ -149,7 +149,7 @@ impl State {
             plugin,
             shows_directories: call.authority.files().is_some(),
             call,
-            account: Account::new(&limits),
+            account: CallAccount::new(&limits),
             limiter,
             info,
             plugins,
@@ -157,7 +157,7 @@ impl State {
             table,
             wasi_http: WasiRequests::default(),
             handles: Handles::default(),
-            children: Children::default(),
+            children: ChildPrograms::default(),
             listed: Arc::default(),
             read_files,
             used_tokens,
@@ -175,7 +175,7 @@ impl State {
     /// Begins a call on an instance that has had others.
     pub(crate) fn begin(&mut self, call: CallState) {
         self.call = call;
-        self.account = Account::new(&self.limits);
+        self.account = CallAccount::new(&self.limits);
         self.limiter.begin();
     }
 
@@ -240,7 +240,7 @@ impl State {
         let (limiter, limit) = (&self.limiter, self.limits.memory_bytes);
         let total = limiter.refused_total.map(|limit| FaultKind::TotalMemory { limit });
         let kind = total.or_else(|| limiter.refused_memory.map(|wanted| FaultKind::Memory { wanted, limit }))?;
-        Some(format!("{:#}", kind.of(&self.plugin)))
+        Some(format!("{:#}", kind.for_plugin(&self.plugin)))
     }
 
     /// The call's ledger, without the counts of the store and the clock.

@@ -1,6 +1,6 @@
 //! The use that a call makes of each capability.
 
-use super::definition::{Account as _, Capability};
+use super::definition::{Capability, CapabilityAccount as _};
 use super::list::with_capabilities;
 use super::*;
 use crate::limits::Limits;

@@ -3,10 +3,10 @@
 use super::files::place::FileAuthority;
 use super::table::{Asks, Granted, Grants, Missing};
 use crate::limits::descriptors::Share;
-use crate::loading::identity::Identity;
+use crate::loading::identity::PluginIdentity;
 use pinion_protocol::Authority;
 use pinion_workspace::grants::protected::Protected;
-use pinion_workspace::grants::roots::Workspace;
+use pinion_workspace::grants::roots::WorkspaceRoot;
 use std::sync::{Arc, OnceLock};
 
 /// A capability is missing, or does not reach that far.
@@ -24,7 +24,7 @@ pub(crate) struct PluginAuthority {
     asks: Asks,
     grants: Grants,
     /// The owner of stored values.
-    identity: Identity,
+    identity: PluginIdentity,
     files: FileAuthority,
     descriptors: Arc<Share>,
     /// The command that grants it more, where the config does not.
@@ -36,8 +36,8 @@ pub(crate) struct PluginAuthority {
 
 /// The authority facts that all plugins of a runtime share.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
-    pub(crate) workspace: Arc<Workspace>,
+pub(crate) struct SharedAuthority {
+    pub(crate) workspace: Arc<WorkspaceRoot>,
     pub(crate) protected: Arc<Protected>,
 }
 
@@ -75,7 +75,7 @@ enum Caller {
 impl PluginAuthority {
     pub(crate) fn new(
         plugin: &str,
-        surroundings: &Surroundings,
+        surroundings: &SharedAuthority,
         asks: &Asks,
         grants: &Grants,
         descriptors: Arc<Share>,
@@ -87,7 +87,7 @@ impl PluginAuthority {
             asks: asks.clone(),
             files: FileAuthority::open(plugin, surroundings, &grants.files),
             grants,
-            identity: Identity::default(),
+            identity: PluginIdentity::default(),
             descriptors,
             hint: None,
             only_waits,
@@ -106,7 +106,7 @@ impl PluginAuthority {
     }
 
     /// Sets the owner of stored values. Without one, nothing is stored.
-    pub(crate) fn with_identity(self, identity: Identity) -> Self {
+    pub(crate) fn with_identity(self, identity: PluginIdentity) -> Self {
         Self { identity, ..self }
     }
 
@@ -158,7 +158,7 @@ impl PluginAuthority {
     }
 
     /// The owner of the plugin's stored values.
-    pub(crate) fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &PluginIdentity {
         &self.identity
     }
 
@@ -321,16 +321,17 @@ mod tests {
     use crate::capability::mcp::McpGrant;
     use crate::capability::process::Process;
     use crate::capability::process::ProcessGrant;
-    use pinion_workspace::grants::access::Access;
+    use pinion_workspace::grants::access::FileAccess;
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
 
     fn authority(asks: Asks, grants: Grants) -> Arc<PluginAuthority> {
-        let surroundings = Surroundings { workspace: Workspace::new(Path::new("/w")), protected: Arc::default() };
+        let surroundings =
+            SharedAuthority { workspace: WorkspaceRoot::new(Path::new("/w")), protected: Arc::default() };
         Arc::new(PluginAuthority::new("p", &surroundings, &asks, &grants, Arc::default()))
     }
 
-    fn files(path: &str, access: Access) -> Grants {
+    fn files(path: &str, access: FileAccess) -> Grants {
         Grants { files: BTreeMap::from([(PathBuf::from(path), access)]), ..Grants::default() }
     }
 
@@ -348,10 +349,11 @@ mod tests {
 
     #[test]
     fn everything_is_denied_without_a_grant() {
-        let asks = Asks { files: Some(Access::Write), process: true, catalog: true, agents: true, ..Asks::default() };
+        let asks =
+            Asks { files: Some(FileAccess::Write), process: true, catalog: true, agents: true, ..Asks::default() };
         let call = authority(asks, Grants::default()).for_command();
         assert!(
-            call.place("a", Access::Read).is_err()
+            call.find_location("a", FileAccess::Read).is_err()
                 && call.check::<Process>().is_err()
                 && call.check::<Catalog>().is_err()
         );
@@ -359,38 +361,43 @@ mod tests {
 
     #[test]
     fn grant_is_cut_to_what_was_asked_for() {
-        let grants = Grants { process: Some(ProcessGrant::default()), catalog: true, ..files("/w", Access::Write) };
-        let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).for_command();
-        assert_eq!(call.files(), Some(Access::Read));
+        let grants = Grants { process: Some(ProcessGrant::default()), catalog: true, ..files("/w", FileAccess::Write) };
+        let call = authority(Asks { files: Some(FileAccess::Read), ..Asks::default() }, grants).for_command();
+        assert_eq!(call.files(), Some(FileAccess::Read));
         assert!(call.check::<Process>().is_err() && call.check::<Catalog>().is_err());
     }
 
     #[test]
     fn call_is_cut_to_what_its_tool_declares() {
-        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, files("/w", Access::Write));
-        assert_eq!(plugin.for_tool(READS).files(), Some(Access::Read));
-        assert_eq!(plugin.for_tool(WRITES).files(), Some(Access::Write));
+        let plugin =
+            authority(Asks { files: Some(FileAccess::Write), ..Asks::default() }, files("/w", FileAccess::Write));
+        assert_eq!(plugin.for_tool(READS).files(), Some(FileAccess::Read));
+        assert_eq!(plugin.for_tool(WRITES).files(), Some(FileAccess::Write));
         assert_eq!(plugin.for_tool(Authority::default()).files(), None);
         assert!(plugin.of_tool(READS).is_harmless() && !plugin.of_tool(WRITES).is_harmless());
     }
 
     #[test]
     fn completion_reads_and_code_that_loads_does_nothing() {
-        let asks = Asks { files: Some(Access::Write), process: true, ..Asks::default() };
-        let grants = Grants { process: Some(ProcessGrant::default()), ..files("/w", Access::Write) };
+        let asks = Asks { files: Some(FileAccess::Write), process: true, ..Asks::default() };
+        let grants = Grants { process: Some(ProcessGrant::default()), ..files("/w", FileAccess::Write) };
         let plugin = authority(asks, grants);
-        assert_eq!(plugin.for_command().files(), Some(Access::Write));
-        assert_eq!(plugin.reading().files(), Some(Access::Read));
-        assert!(plugin.reading().place("a", Access::Write).is_err() && plugin.reading().check::<Process>().is_err());
+        assert_eq!(plugin.for_command().files(), Some(FileAccess::Write));
+        assert_eq!(plugin.reading().files(), Some(FileAccess::Read));
+        assert!(
+            plugin.reading().find_location("a", FileAccess::Write).is_err()
+                && plugin.reading().check::<Process>().is_err()
+        );
         assert!(plugin.none().files().is_none() && plugin.none().check::<Process>().is_err());
     }
 
     #[test]
     fn tool_that_cannot_see_files_learns_what_its_author_forgot() {
         let nothing = Authority::default();
-        let why = |asks: Asks, declared| authority(asks, files("/w", Access::Read)).none().why_no_files("t", declared);
+        let why =
+            |asks: Asks, declared| authority(asks, files("/w", FileAccess::Read)).none().why_no_files("t", declared);
         assert!(why(Asks::default(), READS).unwrap().contains("asks = { \"files\": \"read\" }"));
-        let asks = Asks { files: Some(Access::Read), ..Asks::default() };
+        let asks = Asks { files: Some(FileAccess::Read), ..Asks::default() };
         assert!(why(asks.clone(), nothing).unwrap().contains("tool `t` sees no files") && why(asks, READS).is_none());
     }
 
@@ -403,11 +410,11 @@ mod tests {
 
     #[test]
     fn place_is_found_in_the_innermost_granted_directory() {
-        let mut grants = files("/w", Access::Read);
-        grants.files.insert(PathBuf::from("/w/src"), Access::Read);
-        let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).for_command();
+        let mut grants = files("/w", FileAccess::Read);
+        grants.files.insert(PathBuf::from("/w/src"), FileAccess::Read);
+        let call = authority(Asks { files: Some(FileAccess::Read), ..Asks::default() }, grants).for_command();
         let found = |path: &str| {
-            let place = call.place(path, Access::Read).unwrap();
+            let place = call.find_location(path, FileAccess::Read).unwrap();
             format!("{} {}", place.root.path.display(), place.relative.display())
         };
         assert_eq!(found("src/./a/../b.rs"), "/w/src b.rs");
@@ -417,36 +424,36 @@ mod tests {
 
     #[test]
     fn hint_of_a_denied_file_keeps_the_grants_so_far() {
-        let mut grants = files("/w", Access::Read);
-        grants.files.insert(PathBuf::from("/w/out"), Access::Write);
-        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, grants);
+        let mut grants = files("/w", FileAccess::Read);
+        grants.files.insert(PathBuf::from("/w/out"), FileAccess::Write);
+        let plugin = authority(Asks { files: Some(FileAccess::Write), ..Asks::default() }, grants);
         let hint = |path: &str, access| {
-            let denied = plugin.for_command().place(path, access).unwrap_err().to_string();
+            let denied = plugin.for_command().find_location(path, access).unwrap_err().to_string();
             denied.split_once("[plugins.p.grants] ").unwrap().1.to_owned()
         };
         assert_eq!(
-            hint("/etc/hostname", Access::Read),
+            hint("/etc/hostname", FileAccess::Read),
             r#"files = { "." = "read", "/etc/hostname" = "read", "out" = "write" }"#
         );
-        assert_eq!(hint("a", Access::Write), r#"files = { "." = "write", "out" = "write" }"#);
+        assert_eq!(hint("a", FileAccess::Write), r#"files = { "." = "write", "out" = "write" }"#);
     }
 
     #[test]
     fn read_only_place_is_not_writable() {
-        let mut grants = files("/w", Access::Write);
-        grants.files.insert(PathBuf::from("/w/docs"), Access::Read);
-        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, grants);
-        assert!(plugin.for_command().place("a", Access::Write).is_ok());
-        assert!(plugin.for_command().place("docs/a", Access::Write).is_err());
-        assert!(plugin.for_tool(READS).place("a", Access::Write).is_err());
+        let mut grants = files("/w", FileAccess::Write);
+        grants.files.insert(PathBuf::from("/w/docs"), FileAccess::Read);
+        let plugin = authority(Asks { files: Some(FileAccess::Write), ..Asks::default() }, grants);
+        assert!(plugin.for_command().find_location("a", FileAccess::Write).is_ok());
+        assert!(plugin.for_command().find_location("docs/a", FileAccess::Write).is_err());
+        assert!(plugin.for_tool(READS).find_location("a", FileAccess::Write).is_err());
     }
 
     #[test]
     fn place_outside_is_denied_for_every_spelling_of_its_path() {
-        let asks = Asks { files: Some(Access::Read), ..Asks::default() };
-        let call = authority(asks, files("/w/src", Access::Read)).for_command();
+        let asks = Asks { files: Some(FileAccess::Read), ..Asks::default() };
+        let call = authority(asks, files("/w/src", FileAccess::Read)).for_command();
         for path in ["..", "../x", "src/../../etc", "/etc/passwd", "/", "/w/srcx", "/w", "src/../srcx"] {
-            assert!(call.place(path, Access::Read).is_err(), "{path}");
+            assert!(call.find_location(path, FileAccess::Read).is_err(), "{path}");
         }
     }
 }

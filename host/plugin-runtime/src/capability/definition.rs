@@ -41,7 +41,7 @@ pub(crate) trait Capability {
     /// The part of a grant that imports use once the check has passed.
     type Held: 'static;
     /// The use that a call makes of it.
-    type Account: Account;
+    type Account: CapabilityAccount;
 
     /// Parses a word of the command line; `value` is the text after `=`. `None` when it cannot be understood.
     fn parse(value: Option<&str>, workspace: &Path) -> Option<Self::Entry>;
@@ -128,7 +128,7 @@ pub(crate) trait Capability {
 }
 
 /// The counted use that a call makes of a capability.
-pub(crate) trait Account {
+pub(crate) trait CapabilityAccount {
     /// The account of a call that begins.
     fn open(limits: &Limits) -> Self;
 
@@ -137,7 +137,7 @@ pub(crate) trait Account {
 }
 
 /// The account of a capability that counts nothing.
-impl Account for () {
+impl CapabilityAccount for () {
     fn open(_limits: &Limits) -> Self {}
 
     fn enter(&self, _ledger: &mut Ledger) {}

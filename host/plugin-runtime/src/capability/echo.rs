@@ -27,7 +27,7 @@ impl Capability for Echo {
     type Entry = Entry;
     type Grant = Grant;
     type Held = ();
-    type Account = Account;
+    type Account = EchoAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         value.is_none().then_some(true)
@@ -59,11 +59,11 @@ impl Capability for Echo {
 }
 
 /// Echoes that a call has heard.
-pub(crate) struct Account {
+pub(crate) struct EchoAccount {
     echoes: u64,
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for EchoAccount {
     fn open(_limits: &Limits) -> Self {
         Self { echoes: 0 }
     }
@@ -96,12 +96,12 @@ pub(crate) mod import {
 mod tests {
     use super::*;
     use crate::capability::account::Accounts;
-    use crate::capability::authority::{PluginAuthority, Surroundings};
+    use crate::capability::authority::{PluginAuthority, SharedAuthority};
     use crate::capability::secrets::{NoSecrets, SecretSource};
     use crate::capability::table::{Asks, GrantTable, Grants, capability_forms};
     use crate::engine::Engine;
     use crate::limits::EngineLimits;
-    use pinion_workspace::grants::roots::Workspace;
+    use pinion_workspace::grants::roots::WorkspaceRoot;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use wasm_encoder::{ComponentBuilder, ComponentTypeRef, ComponentValType, InstanceType, PrimitiveValType};
@@ -126,7 +126,8 @@ mod tests {
     }
 
     fn authority(grants: &Grants) -> Arc<PluginAuthority> {
-        let surroundings = Surroundings { workspace: Workspace::new(Path::new("/w")), protected: Arc::default() };
+        let surroundings =
+            SharedAuthority { workspace: WorkspaceRoot::new(Path::new("/w")), protected: Arc::default() };
         Arc::new(PluginAuthority::new("p", &surroundings, &asks(), grants, Arc::default()))
     }
 

@@ -103,9 +103,9 @@ impl Engine {
     }
 
     /// Keeps the clock running until the guard is dropped.
-    pub(crate) fn running(&self) -> Running<'_> {
+    pub(crate) fn running(&self) -> InterruptGuard<'_> {
         self.ticker.enter();
-        Running(&self.ticker)
+        InterruptGuard(&self.ticker)
     }
 }
 
@@ -193,9 +193,9 @@ fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
 }
 
 /// A guard: until it is dropped, guests are interrupted every [`TICK`].
-pub(crate) struct Running<'a>(&'a Ticker);
+pub(crate) struct InterruptGuard<'a>(&'a Ticker);
 
-impl Drop for Running<'_> {
+impl Drop for InterruptGuard<'_> {
     fn drop(&mut self) {
         self.0.shared.running.fetch_sub(1, Ordering::AcqRel);
     }

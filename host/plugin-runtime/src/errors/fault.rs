@@ -175,7 +175,7 @@ fn scaled(number: u64, step: u64, units: &[&str; 3]) -> Option<String> {
 
 impl FaultKind {
     /// The fault of a plugin.
-    pub(crate) fn of(self, plugin: &str) -> PluginFault {
+    pub(crate) fn for_plugin(self, plugin: &str) -> PluginFault {
         PluginFault { plugin: plugin.to_owned(), kind: self }
     }
 
@@ -311,7 +311,7 @@ pub(crate) struct Circumstances<'a> {
 impl PluginFault {
     /// Derives the fault from an error of wasmtime.
     pub(crate) fn from_error(error: &wasmtime::Error, about: &Circumstances<'_>) -> Self {
-        FaultKind::from_error(error, about).of(about.plugin)
+        FaultKind::from_error(error, about).for_plugin(about.plugin)
     }
 }
 
@@ -417,14 +417,14 @@ mod tests {
             (FaultKind::Requests { limit: 1 }, "requests", usual.requests),
         ];
         for (kind, key, value) in expected {
-            let hint = kind.of("x").hint().unwrap();
+            let hint = kind.for_plugin("x").hint().unwrap();
             assert_eq!(hint, format!("raise `{key}` in the config: [plugins.x.limits] {key} = {value}"));
         }
     }
 
     #[test]
     fn hint_of_a_limit_of_the_engine_is_a_line_of_the_config() {
-        let hint = |kind: FaultKind| kind.of("x").hint().unwrap();
+        let hint = |kind: FaultKind| kind.for_plugin("x").hint().unwrap();
         let memory = hint(FaultKind::TotalMemory { limit: 100 });
         assert!(memory.ends_with(": [engine.limits] plugin-memory-bytes = 200"), "{memory}");
         let stack = hint(FaultKind::Stack { limit: 100, functions: None });
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn overflow_of_the_stack_shows_its_functions_before_the_hint() {
-        let fault = FaultKind::Stack { limit: 1024, functions: Some("  in f".to_owned()) }.of("x");
+        let fault = FaultKind::Stack { limit: 1024, functions: Some("  in f".to_owned()) }.for_plugin("x");
         let shown = format!("{fault:#}");
         assert!(shown.starts_with("plugin `x` overflowed its stack (limit 1 KiB)\n  in f\nhint: "), "{shown}");
     }

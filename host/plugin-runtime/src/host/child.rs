@@ -11,7 +11,7 @@ use crate::bindings::pinion::plugin::child_process::{Exit, OutputStream, ReadRes
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::process::ProcessGrant;
 use crate::host::confinement::{After, Confinement};
-use crate::host::process::{Group, Started, signal_of, spawn};
+use crate::host::process::{ProcessGroup, Started, signal_of, spawn};
 use pinion_redact::{ByteRedactor, Secrets};
 use std::collections::VecDeque;
 use std::io;
@@ -39,16 +39,16 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// The programs that the current call started, by the numbers of their resources.
 #[derive(Default)]
-pub(crate) struct Children(Vec<u32>);
+pub(crate) struct ChildPrograms(Vec<u32>);
 
 /// The resource `child`.
 #[allow(unreachable_pub, reason = "the generated bindings re-export it")]
-pub struct Child(Option<Running>);
+pub struct Child(Option<RunningChild>);
 
 /// A program that runs, or has ended during the call that started it.
-struct Running {
+struct RunningChild {
     child: tokio::process::Child,
-    group: Arc<Group>,
+    group: Arc<ProcessGroup>,
     stdin: Stdin,
     stdout: Pipe<ChildStdout>,
     stderr: Pipe<ChildStderr>,
@@ -58,7 +58,7 @@ struct Running {
     _after: After,
 }
 
-impl Children {
+impl ChildPrograms {
     /// Returns whether the call may start another program.
     pub(crate) fn has_room(&self, table: &ResourceTable) -> bool {
         let runs = |number: &&u32| {
@@ -99,7 +99,7 @@ impl Child {
         let started = spawn(&command, grant, workspace, environment, Stdio::piped(), confinement)?;
         let Started { group, mut child, after } = started;
         let group = Arc::new(group);
-        Ok(Self(Some(Running {
+        Ok(Self(Some(RunningChild {
             stdin: Stdin { pipe: child.stdin.take(), first: command.stdin.into(), closes: false },
             stdout: Pipe::new(child.stdout.take(), redacted),
             stderr: Pipe::new(child.stderr.take(), redacted),
@@ -113,7 +113,7 @@ impl Child {
 
     /// Writes to the program's standard input. Returns the number of bytes, which is 0 when the time is over.
     pub(crate) async fn write(&mut self, data: &[u8], wait: &Wait) -> Result<u32, ProcessError> {
-        let Running { stdin, stdout, stderr, .. } = self.running()?;
+        let RunningChild { stdin, stdout, stderr, .. } = self.running()?;
         let data = &data[..data.len().min(MAX_WRITE)];
         if data.is_empty() {
             return Ok(0);
@@ -148,12 +148,12 @@ impl Child {
         limit: u32,
         wait: &Wait,
     ) -> Result<ReadResult, ProcessError> {
-        let Running { stdin, stdout, stderr, .. } = self.running()?;
+        let RunningChild { stdin, stdout, stderr, .. } = self.running()?;
         let limit = usize::try_from(limit.clamp(1, MAX_READ)).unwrap_or(usize::MAX);
         loop {
             let read = match source {
-                OutputStream::Stdout => stdout.take(limit),
-                OutputStream::Stderr => stderr.take(limit),
+                OutputStream::Stdout => stdout.take_output(limit),
+                OutputStream::Stderr => stderr.take_output(limit),
             };
             if let Some(read) = read {
                 return Ok(read);
@@ -171,7 +171,7 @@ impl Child {
 
     /// Waits for the end of the program. `None` when the time is over.
     pub(crate) async fn wait(&mut self, wait: &Wait) -> Result<Option<Exit>, ProcessError> {
-        let Running { child, group, stdin, stdout, stderr, exit, .. } = self.running()?;
+        let RunningChild { child, group, stdin, stdout, stderr, exit, .. } = self.running()?;
         while exit.is_none() {
             tokio::select! {
                 biased;
@@ -197,13 +197,13 @@ impl Child {
         }
     }
 
-    fn running(&mut self) -> Result<&mut Running, ProcessError> {
+    fn running(&mut self) -> Result<&mut RunningChild, ProcessError> {
         let ended = || ProcessError::Io("the program ended with the call that started it".to_owned());
         self.0.as_mut().ok_or_else(ended)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningChild {
     fn drop(&mut self) {
         self.group.kill();
     }
@@ -219,7 +219,7 @@ pub(crate) struct Wait {
 struct Timer(JoinHandle<()>);
 
 impl Timer {
-    fn start(group: Arc<Group>, time: Duration) -> Self {
+    fn start(group: Arc<ProcessGroup>, time: Duration) -> Self {
         let at = Instant::now() + time;
         Self(tokio::spawn(async move {
             sleep_until(at).await;
@@ -303,7 +303,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
     }
 
     /// Takes the collected data, or the end of the stream. `None` when neither is there.
-    fn take(&mut self, limit: usize) -> Option<ReadResult> {
+    fn take_output(&mut self, limit: usize) -> Option<ReadResult> {
         if self.unread.is_empty() {
             return self.stream.is_none().then_some(ReadResult::End);
         }
@@ -363,7 +363,7 @@ mod tests {
         let mut pipe = Pipe::new(Some(endless), &Secrets::default());
         while pipe.fill().now_or_never().is_some() {}
         assert_eq!(pipe.unread.len(), MAX_UNREAD);
-        assert!(matches!(pipe.take(10), Some(ReadResult::Data(data)) if data == b"xxxxxxxxxx"));
+        assert!(matches!(pipe.take_output(10), Some(ReadResult::Data(data)) if data == b"xxxxxxxxxx"));
         assert!(pipe.fill().now_or_never().is_some());
         assert!(pipe.fill().now_or_never().is_none());
     }
@@ -393,14 +393,14 @@ mod tests {
             let started = Instant::now();
             tokio::io::AsyncWriteExt::write_all(&mut program, format!("a line\n{said}").as_bytes()).await.unwrap();
             pipe.fill().await;
-            assert!(matches!(pipe.take(99), Some(ReadResult::Data(data)) if data == b"a line\n"));
+            assert!(matches!(pipe.take_output(99), Some(ReadResult::Data(data)) if data == b"a line\n"));
             // A caller that waits a little at a time gets it, too.
-            while pipe.take(0).is_none() {
+            while pipe.take_output(0).is_none() {
                 let _ = tokio::time::timeout(IDLE / 10, pipe.fill()).await;
             }
             assert_eq!(started.elapsed(), IDLE);
             let said = said.replace("hunter2-hunter2-hunter2", "[redacted]");
-            assert!(matches!(pipe.take(99), Some(ReadResult::Data(data)) if data == said.as_bytes()));
+            assert!(matches!(pipe.take_output(99), Some(ReadResult::Data(data)) if data == said.as_bytes()));
         }
     }
 
@@ -409,9 +409,12 @@ mod tests {
         let mut pipe = Pipe::new(Some(&b"ab"[..]), &Secrets::default());
         pipe.fill().await;
         pipe.fill().await;
-        assert!(matches!(pipe.take(1), Some(ReadResult::Data(data)) if data == b"a"));
-        assert!(matches!(pipe.take(9), Some(ReadResult::Data(data)) if data == b"b"));
-        assert!(matches!(pipe.take(9), Some(ReadResult::End)) && matches!(pipe.take(9), Some(ReadResult::End)));
+        assert!(matches!(pipe.take_output(1), Some(ReadResult::Data(data)) if data == b"a"));
+        assert!(matches!(pipe.take_output(9), Some(ReadResult::Data(data)) if data == b"b"));
+        assert!(
+            matches!(pipe.take_output(9), Some(ReadResult::End))
+                && matches!(pipe.take_output(9), Some(ReadResult::End))
+        );
         assert!(pipe.fill().now_or_never().is_none());
     }
 }

@@ -16,16 +16,16 @@ mod open;
 use self::handles::Handle;
 pub(crate) use self::handles::{Handles, StreamHold};
 use self::input::FileInput;
+use self::listing::DirectoryStream;
 pub(crate) use self::listing::ListedEntries;
-use self::listing::Listing;
 use self::lookup::{At, Purpose, needed};
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
-use crate::capability::files::account::Account;
+use crate::capability::files::account::FilesAccount;
 use crate::host::written::Limited;
 use crate::limits::descriptors::{Permit, are_handles_used_up};
 use cap_primitives::fs::Metadata;
-use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::access::FileAccess;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
@@ -37,29 +37,29 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 /// WASI's files, as a call may use them.
-pub(crate) struct Files<'a> {
+pub(crate) struct WasiFiles<'a> {
     wasi: WasiFilesystemCtxView<'a>,
     call: &'a CallAuthority,
     handles: &'a mut Handles,
     shows_directories: bool,
     listed: &'a Arc<ListedEntries>,
-    account: &'a mut Account,
+    account: &'a mut FilesAccount,
 }
 
-impl HasData for Files<'static> {
-    type Data<'a> = Files<'a>;
+impl HasData for WasiFiles<'static> {
+    type Data<'a> = WasiFiles<'a>;
 }
 
-impl Files<'static> {
-    pub(crate) fn of(state: &mut State) -> Files<'_> {
+impl WasiFiles<'static> {
+    pub(crate) fn for_state(state: &mut State) -> WasiFiles<'_> {
         let wasi = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
         let account = &mut state.account.capabilities.files;
         let (call, handles, listed) = (&state.call.authority, &mut state.handles, &state.listed);
-        Files { wasi, call, handles, shows_directories: state.shows_directories, listed, account }
+        WasiFiles { wasi, call, handles, shows_directories: state.shows_directories, listed, account }
     }
 }
 
-impl preopens::Host for Files<'_> {
+impl preopens::Host for WasiFiles<'_> {
     /// All granted directories, on an instance that stays also where the current call may not use them: guests look
     /// once and keep the result. A directory that cannot be opened is left out.
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
@@ -82,7 +82,7 @@ impl preopens::Host for Files<'_> {
     }
 }
 
-impl types::Host for Files<'_> {
+impl types::Host for WasiFiles<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
         let code = self.wasi.convert_error_code(error)?;
         self.account.lacked_handles |= matches!(code, ErrorCode::Io) && are_handles_used_up();
@@ -94,17 +94,17 @@ impl types::Host for Files<'_> {
     }
 }
 
-impl HostDirectoryEntryStream for Files<'_> {
+impl HostDirectoryEntryStream for WasiFiles<'_> {
     async fn read_directory_entry(
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        self.wasi.table.get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?.next()
+        self.wasi.table.get_mut(&Resource::<DirectoryStream>::new_borrow(stream.rep()))?.next()
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         self.handles.remove(stream.rep());
-        self.wasi.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        self.wasi.table.delete(Resource::<DirectoryStream>::new_own(stream.rep()))?;
         Ok(())
     }
 }
@@ -134,7 +134,7 @@ macro_rules! on_path {
     )*};
 }
 
-impl HostDescriptor for Files<'_> {
+impl HostDescriptor for WasiFiles<'_> {
     async fn open_at(
         &mut self,
         directory: Fd,
@@ -143,7 +143,7 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Fd> {
-        let permit = self.call.plugin().descriptors().take().ok_or(ErrorCode::Quota)?;
+        let permit = self.call.plugin().descriptors().acquire_permit().ok_or(ErrorCode::Quota)?;
         let at = self.at(&directory, path_flags, path, Purpose::Open(needed(open_flags, flags)))?;
         let opened = self.open_checked(&at, open_flags, flags).await;
         let handled = opened.and_then(|fd| self.keep(fd, &at, permit));
@@ -195,7 +195,8 @@ impl HostDescriptor for Files<'_> {
             Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
         };
         self.check_listing(&fd)?;
-        let stream = self.wasi.table.push(Listing::of(&directory, &self.hidden_in(&fd)?, self.listed)?)?;
+        let stream =
+            self.wasi.table.push(DirectoryStream::read_directory(&directory, &self.hidden_in(&fd)?, self.listed)?)?;
         self.handles.add(stream.rep(), Handle::Listing);
         Ok(Resource::new_own(stream.rep()))
     }
@@ -263,7 +264,7 @@ impl HostDescriptor for Files<'_> {
     }
 }
 
-impl Files<'_> {
+impl WasiFiles<'_> {
     async fn open_checked(&mut self, at: &At, open_flags: OpenFlags, flags: DescriptorFlags) -> FsResult<Fd> {
         match &at.spot {
             Some(spot) => {
@@ -319,7 +320,7 @@ impl Files<'_> {
         match policy.excluded_file(&Metadata::from_file(file)?) {
             None => Ok(()),
             Some(pattern) => {
-                self.account.excluded = Some(self.call.excluded(&at.name, &pattern, Access::Read));
+                self.account.excluded = Some(self.call.excluded(&at.name, &pattern, FileAccess::Read));
                 Err(ErrorCode::NotPermitted.into())
             }
         }
@@ -359,7 +360,7 @@ fn refuse_special(kind: DescriptorType) -> FsResult<()> {
     }
 }
 
-impl Files<'_> {
+impl WasiFiles<'_> {
     /// Replaces a stream by one that reads on the thread of the call.
     fn read_here(
         &mut self,

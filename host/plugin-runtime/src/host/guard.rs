@@ -23,7 +23,7 @@ struct Guard {
     program: PathBuf,
     arguments: Vec<OsString>,
     /// Started with the first program; `None` if the start failed.
-    process: OnceLock<Option<imp::Process>>,
+    process: OnceLock<Option<imp::GuardProcess>>,
 }
 
 /// Sets the command that guards the programs of plugins, which must call [`guard_for_parent`]. Without one, they outlive
@@ -64,21 +64,21 @@ fn groups_left(mut input: impl Read, exists: impl Fn(i32) -> bool) -> BTreeSet<i
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     let Some(process) = process() else { return command.spawn() };
     process.introduce(command);
-    command.spawn().inspect_err(|_| process.tell(0))
+    command.spawn().inspect_err(|_| process.send_number(0))
 }
 
 /// Tells the guard that a process group is gone.
 pub(super) fn forget(group: i32) {
     if let Some(process) = process() {
-        process.tell(group.wrapping_neg());
+        process.send_number(group.wrapping_neg());
     }
 }
 
 /// Returns the guard, which runs from then on.
-fn process() -> Option<&'static imp::Process> {
+fn process() -> Option<&'static imp::GuardProcess> {
     let guard = GUARD.get()?;
     let started = guard.process.get_or_init(|| {
-        imp::Process::start(&guard.program, &guard.arguments)
+        imp::GuardProcess::start(&guard.program, &guard.arguments)
             .inspect_err(|error| tracing::warn!(%error, "programs will outlive this process if it is killed"))
             .ok()
     });
@@ -115,9 +115,9 @@ mod imp {
     const FLAGS: SendFlags = SendFlags::empty();
 
     /// The guard, as seen from its parent.
-    pub(super) struct Process(Arc<UnixStream>);
+    pub(super) struct GuardProcess(Arc<UnixStream>);
 
-    impl Process {
+    impl GuardProcess {
         pub(super) fn start(program: &Path, arguments: &[OsString]) -> io::Result<Self> {
             let (told, telling) = UnixStream::pair()?;
             let mut command = Command::new(program);
@@ -131,20 +131,20 @@ mod imp {
         pub(super) fn introduce(&self, command: &mut tokio::process::Command) {
             let socket = Arc::clone(&self.0);
             let introduce = move || {
-                tell(&socket, getpid().as_raw_nonzero().get());
+                write_number(&socket, getpid().as_raw_nonzero().get());
                 Ok(())
             };
             // SAFETY: the closure only makes two system calls, allocates nothing and takes no lock.
             unsafe { command.pre_exec(introduce) };
         }
 
-        pub(super) fn tell(&self, number: i32) {
-            tell(&self.0, number);
+        pub(super) fn send_number(&self, number: i32) {
+            write_number(&self.0, number);
         }
     }
 
     /// Writes a number, whole or not at all.
-    fn tell(socket: &UnixStream, number: i32) {
+    fn write_number(socket: &UnixStream, number: i32) {
         // A guard that is gone guards nothing.
         let _ = rustix::io::retry_on_intr(|| send(socket, &number.to_le_bytes(), FLAGS));
     }
@@ -181,7 +181,7 @@ mod imp {
         #[test]
         fn program_tells_its_group_before_it_runs() {
             let (mut told, telling) = UnixStream::pair().unwrap();
-            let process = Process(Arc::new(telling));
+            let process = GuardProcess(Arc::new(telling));
             let mut command = tokio::process::Command::new("/no/such/program");
             command.process_group(0);
             process.introduce(&mut command);
@@ -210,13 +210,13 @@ mod imp {
 
         #[test]
         fn guard_that_is_gone_stops_no_program() {
-            let process = Process(Arc::new(UnixStream::pair().unwrap().1));
+            let process = GuardProcess(Arc::new(UnixStream::pair().unwrap().1));
             let mut command = tokio::process::Command::new("true");
             process.introduce(command.process_group(0));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let status = runtime.block_on(async { command.status().await.unwrap() });
             assert!(status.success(), "{status:?}");
-            process.tell(0);
+            process.send_number(0);
         }
     }
 }
@@ -228,16 +228,16 @@ mod imp {
     use std::io;
     use std::path::Path;
 
-    pub(super) struct Process;
+    pub(super) struct GuardProcess;
 
-    impl Process {
+    impl GuardProcess {
         pub(super) fn start(_program: &Path, _arguments: &[OsString]) -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
         pub(super) fn introduce(&self, _command: &mut tokio::process::Command) {}
 
-        pub(super) fn tell(&self, _number: i32) {}
+        pub(super) fn send_number(&self, _number: i32) {}
     }
 
     pub(super) fn kill(_group: i32) {}

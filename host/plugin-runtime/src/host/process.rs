@@ -109,7 +109,7 @@ impl Run {
 
 /// A program that was started. On drop, its group is killed before the work after it is done.
 pub(super) struct Started {
-    pub(super) group: Group,
+    pub(super) group: ProcessGroup,
     pub(super) child: Child,
     pub(super) after: After,
 }
@@ -154,7 +154,7 @@ pub(super) fn spawn(
         io::ErrorKind::NotFound => not_found(&plain),
         _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
     })?;
-    Ok(Started { group: Group::of(&child), child, after })
+    Ok(Started { group: ProcessGroup::from_child(&child), child, after })
 }
 
 /// Returns the command for a program, and the work after it if it is confined.
@@ -187,10 +187,10 @@ async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
 }
 
 /// A process group, killed at the latest when this is dropped, and only once: its number may soon be another's.
-pub(super) struct Group(AtomicI32);
+pub(super) struct ProcessGroup(AtomicI32);
 
-impl Group {
-    pub(super) fn of(child: &Child) -> Self {
+impl ProcessGroup {
+    pub(super) fn from_child(child: &Child) -> Self {
         Self(AtomicI32::new(child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0)))
     }
 
@@ -203,7 +203,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -211,7 +211,7 @@ impl Drop for Group {
 
 /// The process group of a program of the application. It is killed when this is dropped, and also when this process is
 /// killed, if [`guard_programs`](crate::guard_programs) was called.
-pub struct ProgramGroup(Group);
+pub struct ProgramGroup(ProcessGroup);
 
 impl ProgramGroup {
     /// Starts a program, which must be set to begin a process group.
@@ -220,7 +220,7 @@ impl ProgramGroup {
     /// The system refuses.
     pub fn spawn(command: &mut tokio::process::Command) -> io::Result<(Child, Self)> {
         let child = guard::spawn(command)?;
-        let group = Group::of(&child);
+        let group = ProcessGroup::from_child(&child);
         Ok((child, Self(group)))
     }
 
@@ -285,13 +285,13 @@ impl Streams {
     }
 
     fn add_stdout(&mut self, bytes: &[u8]) {
-        self.stdout.take(bytes);
-        self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
+        self.stdout.push_bytes(bytes);
+        self.spill.push_output(bytes, self.stdout.overflows() || self.stderr.overflows());
     }
 
     fn add_stderr(&mut self, bytes: &[u8]) {
-        self.stderr.take(bytes);
-        self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
+        self.stderr.push_bytes(bytes);
+        self.spill.push_output(bytes, self.stdout.overflows() || self.stderr.overflows());
     }
 
     /// The end of the program's output, for people.
@@ -358,7 +358,7 @@ impl RetainedOutput {
         Self { half, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn push_bytes(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
         self.head.extend_from_slice(head);
@@ -394,8 +394,8 @@ mod tests {
     #[test]
     fn what_fits_is_kept_whole() {
         let mut kept = RetainedOutput::new(4);
-        kept.take(b"abc");
-        kept.take(b"defg");
+        kept.push_bytes(b"abc");
+        kept.push_bytes(b"defg");
         assert!(!kept.overflows());
         let captured = kept.into_captured();
         assert_eq!((captured.head.as_slice(), captured.tail.len(), captured.total), (&b"abcdefg"[..], 0, 7));
@@ -405,7 +405,7 @@ mod tests {
     fn of_too_much_the_start_and_the_end_are_kept() {
         let mut kept = RetainedOutput::new(3);
         for byte in b"abcdefghij" {
-            kept.take(&[*byte]);
+            kept.push_bytes(&[*byte]);
         }
         let captured = kept.into_captured();
         assert_eq!((captured.head, captured.tail, captured.total), (b"abc".to_vec(), b"hij".to_vec(), 10));
@@ -415,8 +415,8 @@ mod tests {
     fn one_large_write_is_as_many_small_ones() {
         let (mut one, mut many) = (RetainedOutput::new(5), RetainedOutput::new(5));
         let bytes: Vec<u8> = (0..200).collect();
-        one.take(&bytes);
-        bytes.chunks(7).for_each(|chunk| many.take(chunk));
+        one.push_bytes(&bytes);
+        bytes.chunks(7).for_each(|chunk| many.push_bytes(chunk));
         let (one, many) = (one.into_captured(), many.into_captured());
         assert_eq!((one.head, one.tail, one.total), (many.head, many.tail, many.total));
     }

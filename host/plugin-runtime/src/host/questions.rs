@@ -20,22 +20,25 @@ const MAX_URI: usize = 4 * 1024;
 /// Characters of the name of a directory.
 const MAX_DIRECTORY_NAME: usize = 200;
 
-type Answered = Result<Answer, QuestionError>;
+type AnswerResult = Result<Answer, QuestionError>;
 
 /// A question that may be asked.
-enum Asked {
+enum PermittedQuestion {
     Form { question: String, form: FormSchema, hint: String },
     Completion(Reserved),
     Directories,
 }
 
 impl questions::Host for State {
-    async fn ask(&mut self, questions: Vec<NamedQuestion>) -> wasmtime::Result<Result<Vec<Answered>, QuestionError>> {
+    async fn ask(
+        &mut self,
+        questions: Vec<NamedQuestion>,
+    ) -> wasmtime::Result<Result<Vec<AnswerResult>, QuestionError>> {
         self.spend_output(questions.iter().map(bytes).sum())?;
         if let Err(problem) = check(&questions) {
             return Ok(Err(QuestionError::Invalid(problem)));
         }
-        let mut answers: Vec<Option<Answered>> = questions.iter().map(|_| None).collect();
+        let mut answers: Vec<Option<AnswerResult>> = questions.iter().map(|_| None).collect();
         let mut open = Vec::new();
         for (at, NamedQuestion { name, question }) in questions.into_iter().enumerate() {
             match self.checked(question) {
@@ -53,13 +56,13 @@ impl questions::Host for State {
 
 impl State {
     /// Checks whether a question may be asked, and reserves the resources it takes.
-    fn checked(&mut self, question: Question) -> Result<Asked, QuestionError> {
+    fn checked(&mut self, question: Question) -> Result<PermittedQuestion, QuestionError> {
         Ok(match question {
             Question::Form(questions::Form { question, schema }) => {
-                Asked::Form { question, form: form_schema(&schema)?, hint: String::new() }
+                PermittedQuestion::Form { question, form: form_schema(&schema)?, hint: String::new() }
             }
-            Question::Completion(request) => Asked::Completion(self.reserve_completion(request)?),
-            Question::Directories => Asked::Directories,
+            Question::Completion(request) => PermittedQuestion::Completion(self.reserve_completion(request)?),
+            Question::Directories => PermittedQuestion::Directories,
             Question::Other(_) => {
                 return Err(QuestionError::Invalid("the host does not know this question".to_owned()));
             }
@@ -69,9 +72,9 @@ impl State {
     /// Asks all open questions, and returns those that have to be asked again.
     async fn ask_open(
         &mut self,
-        open: Vec<(usize, String, Asked)>,
-        answers: &mut [Option<Answered>],
-    ) -> Vec<(usize, String, Asked)> {
+        open: Vec<(usize, String, PermittedQuestion)>,
+        answers: &mut [Option<AnswerResult>],
+    ) -> Vec<(usize, String, PermittedQuestion)> {
         let (mut batch, mut asked) = (Vec::new(), Vec::new());
         for (at, name, question) in open {
             match self.batched(&question) {
@@ -104,28 +107,28 @@ impl State {
     }
 
     /// Returns a question as the conversation gets it. A form counts as a dialog.
-    fn batched(&mut self, question: &Asked) -> Result<BatchQuestion, QuestionError> {
+    fn batched(&mut self, question: &PermittedQuestion) -> Result<BatchQuestion, QuestionError> {
         Ok(match question {
-            Asked::Form { question, form, hint } => {
+            PermittedQuestion::Form { question, form, hint } => {
                 let (_, question) = self.open_dialog(&format!("{question}{hint}"))?;
                 let (plugin, schema) = (self.plugin.to_string(), form.shown().clone());
-                BatchQuestion::Form(pinion_protocol::Form { plugin, question, schema })
+                BatchQuestion::Form(pinion_protocol::DialogForm { plugin, question, schema })
             }
-            Asked::Completion(reserved) => BatchQuestion::Completion(reserved.task.clone()),
-            Asked::Directories => BatchQuestion::Directories,
+            PermittedQuestion::Completion(reserved) => BatchQuestion::Completion(reserved.task.clone()),
+            PermittedQuestion::Directories => BatchQuestion::Directories,
         })
     }
 
     /// Asks a question by itself, in a conversation that does not take several at once.
-    async fn ask_alone(&mut self, question: Asked) -> Answered {
+    async fn ask_alone(&mut self, question: PermittedQuestion) -> AnswerResult {
         match question {
-            Asked::Form { question, form, .. } => {
+            PermittedQuestion::Form { question, form, .. } => {
                 // Counted already.
                 self.account.capabilities.ui.give_back();
                 Ok(Answer::Form(self.fill(&question, form).await?))
             }
-            Asked::Completion(reserved) => Ok(Answer::Completion(self.complete_reserved(reserved).await?)),
-            Asked::Directories => {
+            PermittedQuestion::Completion(reserved) => Ok(Answer::Completion(self.complete_reserved(reserved).await?)),
+            PermittedQuestion::Directories => {
                 Ok(Answer::Directories(vec![Directory { uri: file_uri(self.call.authority.workspace()), name: None }]))
             }
         }
@@ -133,16 +136,16 @@ impl State {
 }
 
 /// Takes the answer to a question. Gives the question back if it has to be asked again.
-fn settled(question: Asked, answer: BatchAnswer) -> Result<Answered, Asked> {
+fn settled(question: PermittedQuestion, answer: BatchAnswer) -> Result<AnswerResult, PermittedQuestion> {
     match (question, answer) {
-        (Asked::Form { question, form, .. }, BatchAnswer::Form(Ok(values))) => match form.values(&values) {
+        (PermittedQuestion::Form { question, form, .. }, BatchAnswer::Form(Ok(values))) => match form.values(&values) {
             Ok(values) => Ok(Ok(Answer::Form(serde_json::Value::Object(values).to_string()))),
-            Err(problem) => Err(Asked::Form { question, form, hint: format!("\n{problem}") }),
+            Err(problem) => Err(PermittedQuestion::Form { question, form, hint: format!("\n{problem}") }),
         },
-        (Asked::Completion(reserved), BatchAnswer::Completion(answer)) => {
+        (PermittedQuestion::Completion(reserved), BatchAnswer::Completion(answer)) => {
             Ok(reserved.settle(answer).map(Answer::Completion).map_err(Into::into))
         }
-        (Asked::Directories, BatchAnswer::Directories(Ok(directories))) => {
+        (PermittedQuestion::Directories, BatchAnswer::Directories(Ok(directories))) => {
             let directories = directories.into_iter().filter(|directory| directory.uri.len() <= MAX_URI);
             let shown = |directory: pinion_protocol::Directory| Directory {
                 uri: without_controls(&directory.uri).replace('\n', ""),
@@ -237,7 +240,9 @@ mod tests {
         let many =
             (0..100).map(|n| directory(format!("file:///{n}\u{1b}"))).chain([directory("x".repeat(MAX_URI + 1))]);
         let many: Vec<_> = std::iter::once(directory("x".repeat(MAX_URI + 1))).chain(many).collect();
-        let Ok(Ok(Answer::Directories(found))) = settled(Asked::Directories, BatchAnswer::Directories(Ok(many))) else {
+        let Ok(Ok(Answer::Directories(found))) =
+            settled(PermittedQuestion::Directories, BatchAnswer::Directories(Ok(many)))
+        else {
             panic!("no directories")
         };
         assert_eq!((found.len(), found[0].uri.as_str(), found[0].name.as_deref()), (64, "file:///0", Some("a[2J ⏎ b")));
@@ -246,12 +251,14 @@ mod tests {
     #[test]
     fn form_that_does_not_match_is_asked_again_with_the_reason() {
         let form = form_schema(r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#).unwrap();
-        let asked = Asked::Form { question: "?".to_owned(), form, hint: String::new() };
+        let asked = PermittedQuestion::Form { question: "?".to_owned(), form, hint: String::new() };
         let wrong = BatchAnswer::Form(Ok(serde_json::json!({ "n": "x" })));
-        let Err(Asked::Form { question, form, hint }) = settled(asked, wrong) else { panic!("not asked again") };
+        let Err(PermittedQuestion::Form { question, form, hint }) = settled(asked, wrong) else {
+            panic!("not asked again")
+        };
         assert!(hint.contains("n: "), "{hint}");
         let right = BatchAnswer::Form(Ok(serde_json::json!({ "n": 5 })));
-        let Ok(Ok(Answer::Form(values))) = settled(Asked::Form { question, form, hint }, right) else {
+        let Ok(Ok(Answer::Form(values))) = settled(PermittedQuestion::Form { question, form, hint }, right) else {
             panic!("no answer")
         };
         assert_eq!(values, r#"{"n":5}"#);

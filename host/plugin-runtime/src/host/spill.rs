@@ -34,7 +34,7 @@ impl Spill {
     }
 
     /// Takes some output, which goes into the file if one is needed.
-    pub(crate) fn take(&mut self, bytes: &[u8], needed: bool) {
+    pub(crate) fn push_output(&mut self, bytes: &[u8], needed: bool) {
         if self.failed {
             return;
         }
@@ -141,9 +141,9 @@ mod tests {
     fn file_contains_the_output_in_order_up_to_the_limit_of_the_call() {
         let directory = tempfile::tempdir().unwrap();
         let mut spill = spill(&directory.path().join("new"), 10);
-        spill.take(b"one ", false);
-        spill.take(b"two ", true);
-        spill.take(b"three", true);
+        spill.push_output(b"one ", false);
+        spill.push_output(b"two ", true);
+        spill.push_output(b"three", true);
         let path = spill.finish().unwrap();
         assert_eq!(fs::read(path).unwrap(), b"one two th");
     }
@@ -152,9 +152,9 @@ mod tests {
     fn file_has_a_quota() {
         let directory = tempfile::tempdir().unwrap();
         let mut spill = Spill { room: 5, ..spill(directory.path(), 100) };
-        spill.take(b"one ", true);
-        spill.take(b"two ", true);
-        spill.take(b"three", true);
+        spill.push_output(b"one ", true);
+        spill.push_output(b"two ", true);
+        spill.push_output(b"three", true);
         assert_eq!(fs::read(spill.finish().unwrap()).unwrap(), b"one t");
     }
 
@@ -164,11 +164,11 @@ mod tests {
     fn full_disk_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let mut spill = spill(directory.path(), 100);
-        spill.take(b"one", true);
+        spill.push_output(b"one", true);
         let (path, _) = spill.file.take().unwrap();
         assert_eq!(names(directory.path()).len(), 1);
         spill.file = Some((path, OpenOptions::new().write(true).open("/dev/full").unwrap()));
-        spill.take(b"two", true);
+        spill.push_output(b"two", true);
         assert_eq!((names(directory.path()).len(), spill.finish()), (0, None));
     }
 

@@ -26,13 +26,13 @@ const MAX_LOGGED_BYTES: usize = 1024 * 1024;
 
 /// A guest's stderr. Clones share one stream.
 #[derive(Clone)]
-pub(crate) struct Stderr {
-    lines: Arc<Mutex<Lines>>,
+pub(crate) struct GuestStderr {
+    lines: Arc<Mutex<StderrLines>>,
 }
 
-impl Stderr {
+impl GuestStderr {
     pub(crate) fn new(plugin: Arc<str>) -> Self {
-        Self { lines: Arc::new(Mutex::new(Lines::new(plugin))) }
+        Self { lines: Arc::new(Mutex::new(StderrLines::new(plugin))) }
     }
 
     /// Creates the guest's stdout, which goes to the same log.
@@ -53,23 +53,23 @@ impl Stderr {
         String::from_utf8_lossy(&lines.kept.iter().copied().collect::<Vec<u8>>()).into_owned()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Lines> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, StderrLines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A guest's stdout.
 #[derive(Clone)]
-pub(crate) struct Stdout(Stderr);
+pub(crate) struct Stdout(GuestStderr);
 
-struct Lines {
+struct StderrLines {
     plugin: Arc<str>,
     line: Vec<u8>,
     kept: VecDeque<u8>,
     logged: usize,
 }
 
-impl Lines {
+impl StderrLines {
     fn new(plugin: Arc<str>) -> Self {
         Self { plugin, line: Vec::new(), kept: VecDeque::new(), logged: 0 }
     }
@@ -102,12 +102,12 @@ impl Lines {
 
 /// The host's end of a stream.
 struct Sink {
-    to: Stderr,
+    to: GuestStderr,
     keeps: bool,
 }
 
 impl Sink {
-    fn take(&self, bytes: &[u8]) {
+    fn push_bytes(&self, bytes: &[u8]) {
         let mut lines = self.to.lock();
         if self.keeps {
             lines.keep(bytes);
@@ -123,7 +123,7 @@ impl Pollable for Sink {
 
 impl OutputStream for Sink {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(&bytes);
+        self.push_bytes(&bytes);
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl OutputStream for Sink {
 
 impl AsyncWrite for Sink {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.take(bytes);
+        self.push_bytes(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -151,7 +151,7 @@ impl AsyncWrite for Sink {
     }
 }
 
-impl IsTerminal for Stderr {
+impl IsTerminal for GuestStderr {
     fn is_terminal(&self) -> bool {
         false
     }
@@ -163,7 +163,7 @@ impl IsTerminal for Stdout {
     }
 }
 
-impl StdoutStream for Stderr {
+impl StdoutStream for GuestStderr {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(Sink { to: self.clone(), keeps: true })
     }

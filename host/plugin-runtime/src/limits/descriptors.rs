@@ -18,15 +18,15 @@ const UNLIMITED: u64 = 65_536;
 /// The descriptors that guests may hold.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    all: Arc<Count>,
+    all: Arc<DescriptorCount>,
     shares: Mutex<BTreeMap<String, Arc<Share>>>,
 }
 
 /// The descriptors of one plugin, over all its calls.
 #[derive(Debug)]
 pub(crate) struct Share {
-    own: Count,
-    all: Arc<Count>,
+    own: DescriptorCount,
+    all: Arc<DescriptorCount>,
 }
 
 /// One open file or directory, returned when this is dropped.
@@ -34,35 +34,35 @@ pub(crate) struct Share {
 pub(crate) struct Permit(Arc<Share>);
 
 #[derive(Debug)]
-struct Count {
+struct DescriptorCount {
     used: AtomicU64,
     limit: u64,
 }
 
 impl Descriptors {
     pub(crate) fn new() -> Self {
-        Self::of(process_limit())
+        Self::with_limit(process_limit())
     }
 
-    fn of(limit: u64) -> Self {
-        Self { all: Arc::new(Count::new(limit - RESERVED.min(limit / 4))), shares: Mutex::default() }
+    fn with_limit(limit: u64) -> Self {
+        Self { all: Arc::new(DescriptorCount::new(limit - RESERVED.min(limit / 4))), shares: Mutex::default() }
     }
 
     /// The share of a plugin, which all its generations use.
     pub(crate) fn share(&self, plugin: &str) -> Arc<Share> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(Share { own: Count::new(self.all.limit / PART), all: self.all.clone() });
+        let new = || Arc::new(Share { own: DescriptorCount::new(self.all.limit / PART), all: self.all.clone() });
         shares.entry(plugin.to_owned()).or_insert_with(new).clone()
     }
 }
 
 impl Share {
     /// Takes a descriptor. `None` when the share is used up.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
-        if !self.own.take() {
+    pub(crate) fn acquire_permit(self: &Arc<Self>) -> Option<Permit> {
+        if !self.own.try_acquire() {
             return None;
         }
-        if !self.all.take() {
+        if !self.all.try_acquire() {
             self.own.give_back();
             return None;
         }
@@ -72,7 +72,7 @@ impl Share {
 
 impl Default for Share {
     fn default() -> Self {
-        Self { own: Count::new(UNLIMITED), all: Arc::new(Count::new(UNLIMITED)) }
+        Self { own: DescriptorCount::new(UNLIMITED), all: Arc::new(DescriptorCount::new(UNLIMITED)) }
     }
 }
 
@@ -83,12 +83,12 @@ impl Drop for Permit {
     }
 }
 
-impl Count {
+impl DescriptorCount {
     fn new(limit: u64) -> Self {
         Self { used: AtomicU64::new(0), limit }
     }
 
-    fn take(&self) -> bool {
+    fn try_acquire(&self) -> bool {
         let taken = self.used.fetch_add(1, Ordering::AcqRel) < self.limit;
         if !taken {
             self.give_back();
@@ -121,22 +121,24 @@ mod tests {
     use super::*;
 
     fn take_all(share: &Arc<Share>) -> Vec<Permit> {
-        std::iter::from_fn(|| share.take()).collect()
+        std::iter::from_fn(|| share.acquire_permit()).collect()
     }
 
     #[test]
     fn one_plugin_leaves_descriptors_to_the_others() {
-        let descriptors = Descriptors::of(1024);
+        let descriptors = Descriptors::with_limit(1024);
         let held = take_all(&descriptors.share("one"));
         assert_eq!(held.len(), 192);
-        assert!(descriptors.share("one").take().is_none() && descriptors.share("two").take().is_some());
+        assert!(
+            descriptors.share("one").acquire_permit().is_none() && descriptors.share("two").acquire_permit().is_some()
+        );
         drop(held);
-        assert!(descriptors.share("one").take().is_some());
+        assert!(descriptors.share("one").acquire_permit().is_some());
     }
 
     #[test]
     fn plugins_leave_descriptors_to_the_host() {
-        let descriptors = Descriptors::of(1024);
+        let descriptors = Descriptors::with_limit(1024);
         let held: Vec<Permit> = (0..10).flat_map(|plugin| take_all(&descriptors.share(&plugin.to_string()))).collect();
         assert_eq!(held.len(), 768);
     }

@@ -4,7 +4,7 @@ use crate::engine::cores;
 use crate::errors::fault::FaultKind;
 use crate::limits::EngineLimits;
 use crate::limits::shares::Share;
-use crate::limits::turns::{Turn, Turns};
+use crate::limits::turns::{TurnPermit, Turns};
 use pinion_protocol::{MAX_AGENT_DEPTH, MAX_CALL_DEPTH};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,13 +80,18 @@ impl Permits {
     ///
     /// # Errors
     /// The call was cancelled, or waited too long.
-    pub(crate) async fn turn(&self, share: &Share, waits: Waits, token: &CancellationToken) -> Result<Turn, FaultKind> {
+    pub(crate) async fn turn(
+        &self,
+        share: &Share,
+        waits: Waits,
+        token: &CancellationToken,
+    ) -> Result<TurnPermit, FaultKind> {
         let delegating = (waits.agent_depth as usize).checked_sub(1).and_then(|at| self.delegating.get(at));
         let invoking = || (waits.call_depth as usize).checked_sub(1).and_then(|at| self.invoking.get(at));
         let turns = delegating.or_else(invoking).unwrap_or(&self.calls);
         tokio::select! {
             biased;
-            turn = turns.take(share) => turn.ok_or(FaultKind::Cancelled),
+            turn = turns.acquire_turn(share) => turn.ok_or(FaultKind::Cancelled),
             () = token.cancelled() => Err(FaultKind::Cancelled),
             () = tokio::time::sleep(MAX_WAIT) => Err(FaultKind::Busy { waited_s: MAX_WAIT.as_secs() }),
         }

@@ -20,11 +20,11 @@ const MAX_OWN_IDLE: u32 = 4;
 
 /// A counter with a limit.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU32);
+pub(crate) struct SharedCount(AtomicU32);
 
-impl Count {
+impl SharedCount {
     /// Counts one more. `None` when the limit is reached.
-    fn take(&self, at_most: u32) -> Option<()> {
+    fn count_one(&self, at_most: u32) -> Option<()> {
         let add = |count: u32| (count < at_most).then_some(count + 1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok().map(|_| ())
     }
@@ -36,10 +36,10 @@ impl Count {
 
 /// Counts that all plugins share.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    plugins: Count,
-    residents: Count,
-    idle: Count,
+pub(crate) struct SharedCounts {
+    plugins: SharedCount,
+    residents: SharedCount,
+    idle: SharedCount,
 }
 
 /// The share of one plugin.
@@ -47,9 +47,9 @@ pub(crate) struct Counts {
 pub(crate) struct Share {
     number: u64,
     memory: AtomicU64,
-    residents: Count,
-    idle: Count,
-    counts: Arc<Counts>,
+    residents: SharedCount,
+    idle: SharedCount,
+    counts: Arc<SharedCounts>,
     /// Whether its calls spin.
     pub(crate) spinning: Spinning,
 }
@@ -59,10 +59,10 @@ impl Share {
     ///
     /// # Errors
     /// There are too many plugins.
-    pub(crate) fn new(number: u64, counts: &Arc<Counts>) -> Result<Arc<Self>, LoadError> {
+    pub(crate) fn new(number: u64, counts: &Arc<SharedCounts>) -> Result<Arc<Self>, LoadError> {
         let too_many = || LoadError::Limit(format!("there are {MAX_PLUGINS} plugins already"));
-        counts.plugins.take(MAX_PLUGINS).ok_or_else(too_many)?;
-        let (memory, residents, idle) = (AtomicU64::new(0), Count::default(), Count::default());
+        counts.plugins.count_one(MAX_PLUGINS).ok_or_else(too_many)?;
+        let (memory, residents, idle) = (AtomicU64::new(0), SharedCount::default(), SharedCount::default());
         Ok(Arc::new(Self { number, memory, residents, idle, counts: counts.clone(), spinning: Spinning::default() }))
     }
 
@@ -89,8 +89,10 @@ impl Share {
     /// There are too many such instances.
     pub(crate) fn resident(self: &Arc<Self>) -> Result<ResidentPermit, LoadError> {
         let limit = |text: &str| LoadError::Limit(text.to_owned());
-        self.residents.take(MAX_OWN_RESIDENTS).ok_or_else(|| limit("calls of its last two generations still run"))?;
-        let place = self.counts.residents.take(EngineLimits::RESIDENTS);
+        self.residents
+            .count_one(MAX_OWN_RESIDENTS)
+            .ok_or_else(|| limit("calls of its last two generations still run"))?;
+        let place = self.counts.residents.count_one(EngineLimits::RESIDENTS);
         if place.is_none() {
             self.residents.give_back();
         }
@@ -104,8 +106,8 @@ impl Share {
     /// Takes a place for an idle instance of lifetime `reused`. `None` when the plugin, or all plugins together, have
     /// too many.
     pub(crate) fn idle_place(self: &Arc<Self>) -> Option<IdlePlace> {
-        self.idle.take(MAX_OWN_IDLE)?;
-        let place = self.counts.idle.take(EngineLimits::IDLE);
+        self.idle.count_one(MAX_OWN_IDLE)?;
+        let place = self.counts.idle.count_one(EngineLimits::IDLE);
         if place.is_none() {
             self.idle.give_back();
         }

@@ -19,15 +19,15 @@ struct Pool {
     first: u32,
     /// The turns of each plugin that holds any.
     held: HashMap<u64, HeldTurns>,
-    waiting: Waiting,
+    waiting: WaitingCalls,
 }
 
 /// Calls that wait, in the order of their arrival. Whether one may have a turn depends on its plugin, so only the first
 /// call of each plugin is looked at, however many wait.
 #[derive(Default)]
-struct Waiting {
+struct WaitingCalls {
     /// The calls of each plugin that has any, by their places in the order.
-    calls: HashMap<u64, BTreeMap<u64, oneshot::Sender<Turn>>>,
+    calls: HashMap<u64, BTreeMap<u64, oneshot::Sender<TurnPermit>>>,
     /// The plugins by the places of their first calls.
     plugins: BTreeMap<u64, u64>,
     /// The place of the next call.
@@ -35,7 +35,7 @@ struct Waiting {
 }
 
 /// The place of a call in the order, which it leaves when this is dropped.
-struct Place {
+struct TurnPosition {
     turns: Turns,
     plugin: u64,
     number: u64,
@@ -50,7 +50,7 @@ struct HeldTurns {
 }
 
 /// The right to run one call, returned when it is dropped.
-pub(crate) struct Turn {
+pub(crate) struct TurnPermit {
     turns: Turns,
     plugin: u64,
 }
@@ -58,28 +58,28 @@ pub(crate) struct Turn {
 impl Turns {
     /// Creates a pool of `turns`, and `first` others for plugins without a turn.
     pub(crate) fn new(turns: u32, first: u32) -> Self {
-        let (held, waiting) = (HashMap::new(), Waiting::default());
+        let (held, waiting) = (HashMap::new(), WaitingCalls::default());
         Self(Arc::new(Mutex::new(Pool { free: turns, first, held, waiting })))
     }
 
     /// Waits for a turn for a plugin. Dropping the future gives up the place in the queue.
-    pub(crate) async fn take(&self, share: &Share) -> Option<Turn> {
+    pub(crate) async fn acquire_turn(&self, share: &Share) -> Option<TurnPermit> {
         let plugin = share.number();
         let (waiting, _place) = {
             let mut pool = self.pool();
             // Calls of the same plugin keep their order.
-            if !pool.waiting.has(plugin) && pool.take(plugin) {
+            if !pool.waiting.has(plugin) && pool.try_acquire(plugin) {
                 return Some(self.turn(plugin));
             }
             let (sender, receiver) = oneshot::channel();
             let number = pool.waiting.push(plugin, sender);
-            (receiver, Place { turns: self.clone(), plugin, number })
+            (receiver, TurnPosition { turns: self.clone(), plugin, number })
         };
         waiting.await.ok()
     }
 
-    fn turn(&self, plugin: u64) -> Turn {
-        Turn { turns: self.clone(), plugin }
+    fn turn(&self, plugin: u64) -> TurnPermit {
+        TurnPermit { turns: self.clone(), plugin }
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -93,9 +93,9 @@ impl Turns {
         let mut pool = self.pool();
         let mut from = 0;
         while pool.free > 0 || pool.first > 0 {
-            let Some((place, plugin)) = pool.waiting.from(from) else { break };
+            let Some((place, plugin)) = pool.waiting.first_call_from(from) else { break };
             from = place + 1;
-            if !pool.take(plugin) {
+            if !pool.try_acquire(plugin) {
                 continue;
             }
             let Some(call) = pool.waiting.remove(plugin, place) else { break };
@@ -108,7 +108,7 @@ impl Turns {
     }
 }
 
-impl Waiting {
+impl WaitingCalls {
     fn is_empty(&self) -> bool {
         self.plugins.is_empty()
     }
@@ -119,7 +119,7 @@ impl Waiting {
     }
 
     /// Adds a call, and returns its place.
-    fn push(&mut self, plugin: u64, call: oneshot::Sender<Turn>) -> u64 {
+    fn push(&mut self, plugin: u64, call: oneshot::Sender<TurnPermit>) -> u64 {
         let place = self.next;
         self.next += 1;
         let calls = self.calls.entry(plugin).or_default();
@@ -131,7 +131,7 @@ impl Waiting {
     }
 
     /// Removes the call of a plugin at a place, if it still waits.
-    fn remove(&mut self, plugin: u64, place: u64) -> Option<oneshot::Sender<Turn>> {
+    fn remove(&mut self, plugin: u64, place: u64) -> Option<oneshot::Sender<TurnPermit>> {
         let calls = self.calls.get_mut(&plugin)?;
         let call = calls.remove(&place)?;
         let was_first = self.plugins.remove(&place).is_some();
@@ -144,19 +144,19 @@ impl Waiting {
     }
 
     /// Returns the first of the plugins' first calls from a place on, with its place.
-    fn from(&self, place: u64) -> Option<(u64, u64)> {
+    fn first_call_from(&self, place: u64) -> Option<(u64, u64)> {
         self.plugins.range(place..).next().map(|(place, plugin)| (*place, *plugin))
     }
 }
 
-impl Drop for Place {
+impl Drop for TurnPosition {
     fn drop(&mut self) {
         self.turns.pool().waiting.remove(self.plugin, self.number);
     }
 }
 
 impl Pool {
-    fn take(&mut self, plugin: u64) -> bool {
+    fn try_acquire(&mut self, plugin: u64) -> bool {
         let mut held = self.held.get(&plugin).copied().unwrap_or_default();
         if held.is_none() && self.first > 0 {
             self.first -= 1;
@@ -192,7 +192,7 @@ impl HeldTurns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         let has_waiting = {
             let mut pool = self.turns.pool();
@@ -216,14 +216,14 @@ mod tests {
         (0..count).map(|number| Share::new(number, &counts).unwrap()).collect()
     }
 
-    fn take_all(turns: &Turns, share: &Share) -> Vec<Turn> {
-        std::iter::from_fn(|| turns.take(share).now_or_never().flatten()).collect()
+    fn take_all(turns: &Turns, share: &Share) -> Vec<TurnPermit> {
+        std::iter::from_fn(|| turns.acquire_turn(share).now_or_never().flatten()).collect()
     }
 
     #[test]
     fn every_plugin_gets_a_turn_beside_greedy_ones() {
         let (turns, shares) = (Turns::new(64, 20), shares(24));
-        let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
+        let taken: Vec<Vec<TurnPermit>> = shares.iter().map(|share| take_all(&turns, share)).collect();
         let counts: Vec<usize> = taken.iter().map(Vec::len).collect();
         assert_eq!(counts[..8], [33, 17, 9, 5, 3, 2, 2, 1]);
         assert_eq!(counts[8..20], [1; 12]);
@@ -245,7 +245,7 @@ mod tests {
     fn plugin_leaves_half_of_the_free_turns() {
         let (turns, shares) = (Turns::new(32, 0), shares(4));
         let counts: Vec<usize> = {
-            let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
+            let taken: Vec<Vec<TurnPermit>> = shares.iter().map(|share| take_all(&turns, share)).collect();
             taken.iter().map(Vec::len).collect()
         };
         assert_eq!(counts, [16, 8, 4, 2]);
@@ -256,8 +256,8 @@ mod tests {
     async fn turn_goes_to_the_longest_waiting_eligible_call() {
         let (turns, shares) = (Turns::new(2, 2), shares(2));
         let mut greedy = take_all(&turns, &shares[0]);
-        let mut first = Box::pin(turns.take(&shares[0]));
-        let mut second = Box::pin(turns.take(&shares[0]));
+        let mut first = Box::pin(turns.acquire_turn(&shares[0]));
+        let mut second = Box::pin(turns.acquire_turn(&shares[0]));
         assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
         // A call that gave up does not block the queue.
         drop(first);
@@ -272,7 +272,7 @@ mod tests {
     fn calls_that_give_up_leave_the_queue_wherever_they_wait() {
         let (turns, shares) = (Turns::new(2, 0), shares(1));
         let _running = take_all(&turns, &shares[0]);
-        let mut waiting: Vec<_> = (0..10_000).map(|_| Box::pin(turns.take(&shares[0]))).collect();
+        let mut waiting: Vec<_> = (0..10_000).map(|_| Box::pin(turns.acquire_turn(&shares[0]))).collect();
         assert!(waiting.iter_mut().all(|call| call.now_or_never().is_none()));
         let count = || turns.pool().waiting.calls.values().map(BTreeMap::len).sum::<usize>();
         assert_eq!(count(), 10_000);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     /// A call that waits for a turn or has one.
-    type Call = std::pin::Pin<Box<dyn Future<Output = Option<Turn>>>>;
+    type Call = std::pin::Pin<Box<dyn Future<Output = Option<TurnPermit>>>>;
 
     /// Turns that are handed out as the documentation says, by looking at every call.
     struct Model {
@@ -295,7 +295,7 @@ mod tests {
         fn hand_out(&mut self) -> Vec<usize> {
             let mut given = Vec::new();
             self.waiting.retain(|(call, plugin)| {
-                let waits = !self.pool.take(*plugin);
+                let waits = !self.pool.try_acquire(*plugin);
                 if !waits {
                     given.push(*call);
                 }
@@ -321,16 +321,16 @@ mod tests {
             free in 1_u32..6, first in 0_u32..4, steps in proptest::collection::vec(step(), 1..60),
         ) {
             let (turns, shares) = (Turns::new(free, first), shares(5));
-            let pool = Pool { free, first, held: HashMap::new(), waiting: Waiting::default() };
+            let pool = Pool { free, first, held: HashMap::new(), waiting: WaitingCalls::default() };
             let mut model = Model { pool, waiting: Vec::new() };
             // The plugin of each call, and the call while it waits, or its turn.
-            let mut calls: Vec<(u64, Option<Call>, Option<Turn>)> = Vec::new();
+            let mut calls: Vec<(u64, Option<Call>, Option<TurnPermit>)> = Vec::new();
             for step in steps {
                 match step {
                     Step::Take(plugin) => {
                         let (turns, share) = (turns.clone(), shares[plugin].clone());
                         model.waiting.push((calls.len(), share.number()));
-                        let call: Call = Box::pin(async move { turns.take(&share).await });
+                        let call: Call = Box::pin(async move { turns.acquire_turn(&share).await });
                         calls.push((plugin as u64, Some(call), None));
                     }
                     Step::End(call) if call < calls.len() => {

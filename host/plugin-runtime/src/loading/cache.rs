@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::loading::entry_file::open_entry;
 use crate::loading::evict;
 use crate::loading::functions::Sharing;
-use crate::loading::source::{FileOrigin, Place, Source};
+use crate::loading::source::{FileOrigin, PluginLocation, PluginSource};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl CacheKey {
 }
 
 /// The cache directory.
-pub(crate) struct Cache {
+pub(crate) struct CodeCache {
     directory: PathBuf,
     key: [u8; 32],
     /// True once a failure to store an entry was reported. Others are likely to have the same cause.
@@ -68,7 +68,7 @@ pub(crate) struct Cache {
 
 /// The origin of a component's compiled code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum CodeOrigin {
     /// Compiled during this load.
     Compiled,
     /// Read from the cache.
@@ -77,7 +77,7 @@ pub enum Origin {
     Described,
 }
 
-impl Cache {
+impl CodeCache {
     /// Opens the directory, and creates it with mode 0700 if it is missing. Logs and returns `None` when it is not safe
     /// to use.
     pub(crate) fn open(directory: &Path, key: &CacheKey) -> Option<Self> {
@@ -108,13 +108,13 @@ impl Cache {
     /// Waits while another process, or another load of this one, compiles the component with this digest. After that
     /// its code may be in the cache. `None` when the wait takes longer than [`MAX_WAIT`], or the system has no locks:
     /// two compiles of one component do no harm.
-    pub(crate) async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Turn> {
+    pub(crate) async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<CompilePermit> {
         let path = self.path(engine, digest).with_extension(LOCK);
         let begun = Instant::now();
         loop {
             let file = open_lock(&path).inspect_err(|error| log_unusable(&path, error)).ok()?;
             match file.try_lock() {
-                Ok(()) => return Some(Turn { _file: file, path }),
+                Ok(()) => return Some(CompilePermit { _file: file, path }),
                 Err(TryLockError::WouldBlock) if begun.elapsed() < MAX_WAIT => tokio::time::sleep(POLL).await,
                 Err(_) => return None,
             }
@@ -136,7 +136,7 @@ impl Cache {
     /// Loads the functions that components share, for [`crate::loading::functions`]. Empty when there is no valid entry.
     pub(crate) fn load_functions(&self, engine: &Engine, sharing: &Sharing) -> Vec<u8> {
         let path = self.functions_path(engine, sharing);
-        let content = self.read(&path).map(Content::into_bytes).unwrap_or_default();
+        let content = self.read(&path).map(CachedContent::into_bytes).unwrap_or_default();
         evict::touch(&path);
         content
     }
@@ -150,12 +150,12 @@ impl Cache {
     }
 
     /// Loads the description of the plugin from this source. `None` when there is no valid entry.
-    pub(crate) fn load_description(&self, source: &Source) -> Option<Content> {
+    pub(crate) fn load_description(&self, source: &PluginSource) -> Option<CachedContent> {
         self.read(&self.source_path(source, DESCRIPTION))
     }
 
     /// Stores the description of the plugin from this source. A failure is only logged.
-    pub(crate) fn store_description(&self, source: &Source, description: serde_json::Result<Vec<u8>>) {
+    pub(crate) fn store_description(&self, source: &PluginSource, description: serde_json::Result<Vec<u8>>) {
         let path = self.source_path(source, DESCRIPTION);
         if let Err(error) = description.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
             tracing::debug!(entry = %path.display(), %error, "a description was not cached");
@@ -163,12 +163,12 @@ impl Cache {
     }
 
     /// Loads the descriptions of the plugins in a place. `None` when there is no valid entry.
-    pub(crate) fn load_index(&self, place: Place<'_>) -> Option<Content> {
+    pub(crate) fn load_index(&self, place: PluginLocation<'_>) -> Option<CachedContent> {
         self.read(&self.place_path(place))
     }
 
     /// Stores the descriptions of the plugins in a place. A failure is only logged.
-    pub(crate) fn store_index(&self, place: Place<'_>, index: &[u8]) {
+    pub(crate) fn store_index(&self, place: PluginLocation<'_>, index: &[u8]) {
         let path = self.place_path(place);
         if let Err(error) = self.write(&path, index) {
             tracing::debug!(entry = %path.display(), %error, "an index of descriptions was not cached");
@@ -176,12 +176,12 @@ impl Cache {
     }
 
     /// Loads the latest offer of the plugin from this source. `None` when there is no valid entry.
-    pub(crate) fn load_offer(&self, source: &Source) -> Option<Content> {
+    pub(crate) fn load_offer(&self, source: &PluginSource) -> Option<CachedContent> {
         self.read(&self.source_path(source, OFFER))
     }
 
     /// Stores the offer of the plugin from this source. A failure is only logged.
-    pub(crate) fn store_offer(&self, source: &Source, offer: serde_json::Result<Vec<u8>>) {
+    pub(crate) fn store_offer(&self, source: &PluginSource, offer: serde_json::Result<Vec<u8>>) {
         let path = self.source_path(source, OFFER);
         if let Err(error) = offer.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
             tracing::debug!(entry = %path.display(), %error, "an offer was not cached");
@@ -189,22 +189,22 @@ impl Cache {
     }
 
     /// Names the entry by the path of the source, so that a new one replaces the old one.
-    fn source_path(&self, source: &Source, kind: &str) -> PathBuf {
+    fn source_path(&self, source: &PluginSource, kind: &str) -> PathBuf {
         match source {
-            Source::BuiltIn { name, .. } => self.named_path(kind, "built-in", name.as_bytes()),
-            Source::File { path, origin } => self.file_path(kind, path, *origin),
+            PluginSource::BuiltIn { name, .. } => self.named_path(kind, "built-in", name.as_bytes()),
+            PluginSource::File { path, origin } => self.file_path(kind, path, *origin),
         }
     }
 
-    fn place_path(&self, place: Place<'_>) -> PathBuf {
+    fn place_path(&self, place: PluginLocation<'_>) -> PathBuf {
         match place {
-            Place::BuiltIn => self.named_path(INDEX, "built-in", b""),
-            Place::Directory(directory, origin) => self.file_path(INDEX, directory, origin),
+            PluginLocation::BuiltIn => self.named_path(INDEX, "built-in", b""),
+            PluginLocation::Directory(directory, origin) => self.file_path(INDEX, directory, origin),
         }
     }
 
     fn file_path(&self, kind: &str, path: &Path, origin: FileOrigin) -> PathBuf {
-        self.named_path(kind, origin.words(), path.as_os_str().as_encoded_bytes())
+        self.named_path(kind, origin.describe_origin(), path.as_os_str().as_encoded_bytes())
     }
 
     fn named_path(&self, kind: &str, origin: &str, name: &[u8]) -> PathBuf {
@@ -215,8 +215,8 @@ impl Cache {
     }
 
     /// Reads an entry whose seal holds.
-    fn read(&self, path: &Path) -> Option<Content> {
-        let content = Content(read_entry(path).inspect_err(|error| log_unusable(path, error)).ok()?);
+    fn read(&self, path: &Path) -> Option<CachedContent> {
+        let content = CachedContent(read_entry(path).inspect_err(|error| log_unusable(path, error)).ok()?);
         let seal: [u8; SEAL_BYTES] = *content.0.first_chunk()?;
         // Hashes are compared in constant time.
         if self.seal(path, content.bytes()) != blake3::Hash::from_bytes(seal) {
@@ -259,12 +259,12 @@ impl Cache {
 }
 
 /// The right to compile one component. The system ends it with the process that holds it.
-pub(crate) struct Turn {
+pub(crate) struct CompilePermit {
     _file: File,
     path: PathBuf,
 }
 
-impl Drop for Turn {
+impl Drop for CompilePermit {
     fn drop(&mut self) {
         // Those who wait have the file open and get their turn; those who come later find the code.
         let _ = fs::remove_file(&self.path);
@@ -276,9 +276,9 @@ fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 /// The content of an entry, after its seal.
-pub(crate) struct Content(Vec<u8>);
+pub(crate) struct CachedContent(Vec<u8>);
 
-impl Content {
+impl CachedContent {
     /// The sealed bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.get(SEAL_BYTES..).unwrap_or_default()
@@ -345,11 +345,11 @@ fn write_atomically(directory: &Path, path: &Path, parts: &[&[u8]]) -> io::Resul
 mod tests {
     use super::*;
 
-    fn cache(directory: &Path, key: u8) -> Cache {
-        Cache::open(directory, &CacheKey::new([key; 32])).unwrap()
+    fn cache(directory: &Path, key: u8) -> CodeCache {
+        CodeCache::open(directory, &CacheKey::new([key; 32])).unwrap()
     }
 
-    fn text(cache: &Cache, path: &Path) -> Option<String> {
+    fn text(cache: &CodeCache, path: &Path) -> Option<String> {
         cache.read(path).map(|content| String::from_utf8(content.bytes().to_vec()).unwrap())
     }
 
@@ -398,6 +398,6 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
         assert_eq!(text(&own, &pipe), None, "a pipe");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(Cache::open(&folder, &CacheKey::new([1; 32])).is_none());
+        assert!(CodeCache::open(&folder, &CacheKey::new([1; 32])).is_none());
     }
 }

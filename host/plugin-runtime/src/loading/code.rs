@@ -22,7 +22,7 @@ pub(crate) struct HeldCode {
     cached: Box<dyn CachedCode>,
     all: Arc<CodeInMemory>,
     idle: Option<Arc<IdleInstances>>,
-    state: Mutex<State>,
+    state: Mutex<CodeState>,
     /// The time of the last use, on the clock of [`CodeInMemory`].
     used: AtomicU64,
 }
@@ -36,7 +36,7 @@ pub(crate) trait CachedCode: Send + Sync {
     fn read(&self) -> Option<Code>;
 }
 
-enum State {
+enum CodeState {
     Here(Arc<Code>),
     Away { since: Instant },
 }
@@ -49,7 +49,7 @@ impl HeldCode {
         all: Arc<CodeInMemory>,
         idle: Option<Arc<IdleInstances>>,
     ) -> Arc<Self> {
-        let (state, used) = (Mutex::new(State::Here(Arc::new(code))), AtomicU64::new(all.now()));
+        let (state, used) = (Mutex::new(CodeState::Here(Arc::new(code))), AtomicU64::new(all.now()));
         Arc::new(Self { cached, all, idle, state, used })
     }
 
@@ -66,11 +66,11 @@ impl HeldCode {
         self.used.store(self.all.now(), Ordering::Relaxed);
         let mut state = self.lock();
         let since = match &*state {
-            State::Here(code) => return Ok(code.clone()),
-            State::Away { since } => *since,
+            CodeState::Here(code) => return Ok(code.clone()),
+            CodeState::Away { since } => *since,
         };
         let code = Arc::new(self.cached.read().ok_or(GuestError::NotLoaded)?);
-        *state = State::Here(code.clone());
+        *state = CodeState::Here(code.clone());
         drop(state);
         self.all.add(self, since.elapsed() < SOON);
         Ok(code)
@@ -83,23 +83,23 @@ impl HeldCode {
 
     /// Returns whether the code was dropped. A lock that is held means that it is used or read right now.
     fn is_away(&self) -> bool {
-        self.state.try_lock().is_ok_and(|state| matches!(*state, State::Away { .. }))
+        self.state.try_lock().is_ok_and(|state| matches!(*state, CodeState::Away { .. }))
     }
 
     /// Gives the code up, unless a call uses it or it could not be read again.
     fn give_up(&self) -> Option<Arc<Code>> {
         let mut state = self.state.try_lock().ok()?;
-        let State::Here(code) = &*state else { return None };
+        let CodeState::Here(code) = &*state else { return None };
         if Arc::strong_count(code) > 1 || !self.cached.exists() {
             return None;
         }
-        match std::mem::replace(&mut *state, State::Away { since: Instant::now() }) {
-            State::Here(code) => Some(code),
-            State::Away { .. } => None,
+        match std::mem::replace(&mut *state, CodeState::Away { since: Instant::now() }) {
+            CodeState::Here(code) => Some(code),
+            CodeState::Away { .. } => None,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,10 +108,10 @@ impl HeldCode {
 pub(crate) struct CodeInMemory {
     /// Counts uses.
     clock: AtomicU64,
-    held: Mutex<Held>,
+    held: Mutex<RetainedCode>,
 }
 
-struct Held {
+struct RetainedCode {
     code: Vec<Weak<HeldCode>>,
     /// Grows to the number of plugins that take turns.
     max_kept: usize,
@@ -119,7 +119,7 @@ struct Held {
 
 impl Default for CodeInMemory {
     fn default() -> Self {
-        let held = Held { code: Vec::new(), max_kept: MAX_KEPT };
+        let held = RetainedCode { code: Vec::new(), max_kept: MAX_KEPT };
         Self { clock: AtomicU64::new(0), held: Mutex::new(held) }
     }
 }
@@ -157,12 +157,12 @@ impl CodeInMemory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, RetainedCode> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl RetainedCode {
     fn in_memory(&self) -> Vec<Arc<HeldCode>> {
         self.code.iter().filter_map(Weak::upgrade).filter(|code| !code.is_away()).collect()
     }

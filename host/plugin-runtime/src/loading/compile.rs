@@ -6,7 +6,7 @@
 use crate::errors::load::LoadError;
 use crate::loading::compiler::{Compiled, Compiler};
 use crate::loading::functions::Sharing;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::loading::weight::Weight;
 use crate::loading::{alone, blocking};
 use crate::shared::Shared;
@@ -25,17 +25,17 @@ pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component
 }
 
 /// A component to compile.
-pub(crate) struct Job<'a> {
-    pub(crate) source: &'a Source,
+pub(crate) struct CompileJob<'a> {
+    pub(crate) source: &'a PluginSource,
     pub(crate) bytes: Cow<'static, [u8]>,
     pub(crate) digest: blake3::Hash,
     /// The number of the generation that it is compiled for.
     pub(crate) number: u32,
 }
 
-impl Job<'_> {
+impl CompileJob<'_> {
     fn is_built_in(&self) -> bool {
-        matches!(self.source, Source::BuiltIn { .. })
+        matches!(self.source, PluginSource::BuiltIn { .. })
     }
 }
 
@@ -43,7 +43,7 @@ impl Job<'_> {
 /// plugin, which is small. Dropping the future ends the process that compiles.
 pub(crate) async fn compiled(
     shared: &Arc<Shared>,
-    job: Job<'_>,
+    job: CompileJob<'_>,
     announce: impl FnOnce(),
 ) -> Result<Component, LoadError> {
     let is_built_in = job.is_built_in();
@@ -58,7 +58,7 @@ pub(crate) async fn compiled(
 }
 
 /// Compiles a component. When several processes need it at once, one compiles it.
-async fn compile(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, LoadError> {
+async fn compile(shared: &Arc<Shared>, job: CompileJob<'_>) -> Result<Component, LoadError> {
     let digest = job.digest;
     let _turn = match &shared.cache {
         Some(cache) => cache.turn_to_compile(&shared.engine, &digest).await,
@@ -75,15 +75,15 @@ async fn compile(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, LoadEr
     }
 }
 
-async fn in_process(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, LoadError> {
+async fn in_process(shared: &Arc<Shared>, job: CompileJob<'_>) -> Result<Component, LoadError> {
     let is_built_in = job.is_built_in();
-    let Job { bytes, digest, .. } = job;
+    let CompileJob { bytes, digest, .. } = job;
     let permit = shared.permits.compiling().await;
     let shared = shared.clone();
     alone(move || {
         // The thread holds the permit until it ends, even after its caller stops waiting.
         let _permit = permit;
-        if !is_built_in && !Weight::of(&bytes).is_moderate() {
+        if !is_built_in && !Weight::from_component(&bytes).is_moderate() {
             return Err(LoadError::Limit("compiling it in this process would take too long".to_owned()));
         }
         let component = shared.engine.compile(&bytes).map_err(compile_error)?;
@@ -95,10 +95,10 @@ async fn in_process(shared: &Arc<Shared>, job: Job<'_>) -> Result<Component, Loa
     .await
 }
 
-async fn in_child(shared: &Arc<Shared>, compiler: &Compiler, job: &Job<'_>) -> Result<Component, LoadError> {
+async fn in_child(shared: &Arc<Shared>, compiler: &Compiler, job: &CompileJob<'_>) -> Result<Component, LoadError> {
     // Counted apart from compiles in this process, so that light components never wait for heavy ones.
     let _permit = shared.permits.compiling_apart().await;
-    let sharing = Sharing::of(&job.bytes, job.source, job.number);
+    let sharing = Sharing::from_component(&job.bytes, job.source, job.number);
     let (looking, sharing_now) = (shared.clone(), sharing.clone());
     let known = blocking(move || {
         let cache = looking.cache.as_ref().zip(sharing_now.as_ref());

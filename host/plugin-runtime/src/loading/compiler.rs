@@ -85,12 +85,12 @@ async fn exchange(
     let sending = async {
         let Some(stdin) = &mut stdin else { return };
         // A child that stops reading reports the reason on stderr.
-        let _ = stdin.write_all(&Header::new(bytes, functions, limits).to_bytes()).await;
+        let _ = stdin.write_all(&CompilerHeader::new(bytes, functions, limits).to_bytes()).await;
         let _ = stdin.write_all(bytes).await;
         let _ = stdin.write_all(functions.unwrap_or_default()).await;
         let _ = stdin.flush().await;
     };
-    let most = max_code_bytes(bytes.len()).saturating_add((Header::FIELD + MAX_FUNCTIONS) as u64);
+    let most = max_code_bytes(bytes.len()).saturating_add((CompilerHeader::FIELD + MAX_FUNCTIONS) as u64);
     let ((), output, error) = tokio::join!(sending, read(stdout, most), read(stderr, MAX_ERROR_BYTES));
     drop(stdin);
     let status = child.wait().await.map_err(|error| LoadError::link("could not wait for the compiler", error))?;
@@ -116,9 +116,9 @@ async fn exchange(
 /// Splits the output of a child: the length of the code, the code, and the functions.
 fn split(mut output: Vec<u8>) -> Option<Compiled> {
     let length = usize::try_from(u64::from_le_bytes(*output.first_chunk()?)).ok()?;
-    let end = Header::FIELD.checked_add(length).filter(|end| length > 0 && *end <= output.len())?;
+    let end = CompilerHeader::FIELD.checked_add(length).filter(|end| length > 0 && *end <= output.len())?;
     let functions = output.split_off(end);
-    output.drain(..Header::FIELD);
+    output.drain(..CompilerHeader::FIELD);
     Some(Compiled { code: output, functions })
 }
 
@@ -150,7 +150,7 @@ fn max_code_bytes(component: usize) -> u64 {
 }
 
 /// The header that precedes a component on a child's stdin.
-struct Header {
+struct CompilerHeader {
     memory_bytes: u64,
     cpu_seconds: u64,
     component_bytes: u64,
@@ -158,7 +158,7 @@ struct Header {
     function_bytes: u64,
 }
 
-impl Header {
+impl CompilerHeader {
     const FIELD: usize = 8;
     const BYTES: usize = 4 * Self::FIELD;
     const NO_FUNCTIONS: u64 = u64::MAX;
@@ -194,7 +194,7 @@ impl Header {
 /// The component does not compile, or the parent is gone.
 pub fn compile_for_parent() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut stdin = io::stdin().lock();
-    let header = Header::read(&mut stdin)?;
+    let header = CompilerHeader::read(&mut stdin)?;
     limit_self(&header)?;
     let mut read = |bytes: u64| -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
         let mut content = Vec::new();
@@ -203,7 +203,7 @@ pub fn compile_for_parent() -> Result<(), Box<dyn std::error::Error + Send + Syn
     };
     let component = read(header.component_bytes)?;
     let functions = match header.function_bytes {
-        Header::NO_FUNCTIONS => None,
+        CompilerHeader::NO_FUNCTIONS => None,
         bytes => Some(Arc::new(Functions::read(read(bytes)?))),
     };
     drop(stdin);
@@ -226,7 +226,7 @@ fn end_with_parent() {
 /// Limits memory and processor time of this process, where the system can. macOS does not enforce the limit on data; there
 /// the deadline alone bounds a compile.
 #[cfg(unix)]
-fn limit_self(header: &Header) -> io::Result<()> {
+fn limit_self(header: &CompilerHeader) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
     let lower = |resource, at_most: u64| {
         let maximum = getrlimit(resource).maximum.map_or(at_most, |maximum| maximum.min(at_most));
@@ -242,6 +242,6 @@ fn limit_self(header: &Header) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn limit_self(_header: &Header) -> io::Result<()> {
+fn limit_self(_header: &CompilerHeader) -> io::Result<()> {
     Ok(())
 }

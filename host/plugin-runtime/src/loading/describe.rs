@@ -2,11 +2,11 @@
 
 use crate::bindings::exports::pinion::plugin::offers::Offer;
 use crate::bindings::pinion::plugin::types as wit;
-use crate::calls::instance::{self, Job, Live, Setup};
+use crate::calls::instance::{self, InstanceJob, Live, Setup};
 use crate::convert;
 use crate::errors::fault::{GuestError, PluginFault};
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
-use crate::loading::program::Program;
+use crate::loading::program::InstanceTemplate;
 use crate::shared::Shared;
 use futures_util::FutureExt as _;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Asks a plugin for its offer, on an instance without authority and under the limits of loading. The plugin tests
 /// itself first.
-pub(crate) async fn describe(shared: &Arc<Shared>, program: &Program) -> Result<Description, PluginFault> {
+pub(crate) async fn describe(shared: &Arc<Shared>, program: &InstanceTemplate) -> Result<Description, PluginFault> {
     let program = program.under(&shared.limits.load);
     let permit = shared.permits.describing().await;
     instance::run_with(permit, shared, &program, Setup::without_authority(&program), Describe).await.result
@@ -23,7 +23,7 @@ pub(crate) async fn describe(shared: &Arc<Shared>, program: &Program) -> Result<
 
 struct Describe;
 
-impl Job for Describe {
+impl InstanceJob for Describe {
     type Answer = Description;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Description> {
@@ -48,7 +48,7 @@ impl Job for Describe {
 /// Asks an instance for its plugin's current offer. The inner error is the plugin's own message.
 pub(crate) struct ListOffer;
 
-impl Job for ListOffer {
+impl InstanceJob for ListOffer {
     type Answer = Result<Description, String>;
 
     const LISTS_OFFER: bool = true;
@@ -69,7 +69,7 @@ impl Job for ListOffer {
 /// The members of a tool's `extra` that the host knows.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case", default)]
-struct Extra {
+struct ToolExtra {
     bound_to: Option<String>,
     approved_by: Vec<String>,
     route: Option<Value>,
@@ -79,7 +79,7 @@ struct Extra {
 
 fn tool(tool: wit::ToolDefinition) -> OfferedTool {
     // Members of other types belong to hosts that know these.
-    let extra = tool.extra.and_then(|json| serde_json::from_str::<Extra>(&json).ok()).unwrap_or_default();
+    let extra = tool.extra.and_then(|json| serde_json::from_str::<ToolExtra>(&json).ok()).unwrap_or_default();
     OfferedTool {
         name: tool.name,
         label: tool.label,

@@ -19,9 +19,9 @@
 //! Plugins of lifetime `session` are not described, because their instance starts with the session;
 //! [`crate::loading::last_offer`] remembers the offers of plugins with changing tools.
 
-use crate::loading::cache::Cache;
+use crate::loading::cache::CodeCache;
 use crate::loading::offer::Description;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::manifest::{Inspection, Lifetime};
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
@@ -42,15 +42,15 @@ pub(crate) struct Described {
 
 /// An entry of the cache.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct DescriptionEntry {
     engine: String,
-    seen: Seen,
+    seen: ComponentFileState,
     described: Described,
 }
 
 /// The state of the file that a component came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct ComponentFileState {
     device: u64,
     inode: u64,
     /// Bytes of the file.
@@ -62,7 +62,7 @@ pub(crate) struct Seen {
     changed: (i64, i64),
 }
 
-impl Seen {
+impl ComponentFileState {
     /// The state that the metadata of the file shows which holds a component. `None` when the system tells too little.
     /// `built_in` is the size of a component of this program.
     #[cfg(unix)]
@@ -99,14 +99,14 @@ impl Described {
     }
 
     /// Reads an entry, if it describes the file in this state.
-    pub(crate) fn read(entry: &[u8], engine: &str, seen: Seen) -> Option<Self> {
-        let entry: Entry = serde_json::from_slice(entry).ok()?;
+    pub(crate) fn read(entry: &[u8], engine: &str, seen: ComponentFileState) -> Option<Self> {
+        let entry: DescriptionEntry = serde_json::from_slice(entry).ok()?;
         (entry.engine == engine && entry.seen == seen).then_some(entry.described)
     }
 
     /// Returns the description that a built-in plugin brings, if it belongs to the component.
-    pub(crate) fn embedded(source: &Source) -> Option<Self> {
-        let Source::BuiltIn { bytes, description, .. } = source else { return None };
+    pub(crate) fn embedded(source: &PluginSource) -> Option<Self> {
+        let PluginSource::BuiltIn { bytes, description, .. } = source else { return None };
         let described: Self = serde_json::from_str((*description)?).ok()?;
         (described.digest == blake3::hash(bytes).to_hex().as_str()).then_some(described)
     }
@@ -118,13 +118,13 @@ impl Described {
 
     /// Stores a plugin's description, if a later start may rely on it. `seen` is the state of the file before it was
     /// read.
-    pub(crate) fn store(self, cache: &Cache, engine: &str, source: &Source, seen: Seen) {
+    pub(crate) fn store(self, cache: &CodeCache, engine: &str, source: &PluginSource, seen: ComponentFileState) {
         // Its tools and commands come from the running code.
         let is_changing = self.inspection.manifest.lifetime == Lifetime::Session;
         if is_changing || !seen.is_settled() {
             return;
         }
-        let text = serde_json::to_vec(&Entry { engine: engine.to_owned(), seen, described: self });
+        let text = serde_json::to_vec(&DescriptionEntry { engine: engine.to_owned(), seen, described: self });
         let is_known = |text: &Vec<u8>| cache.load_description(source).is_some_and(|known| known.bytes() == text);
         if !text.as_ref().is_ok_and(is_known) {
             cache.store_description(source, text);

@@ -54,13 +54,13 @@ pub(super) fn evict(directory: &Path, new: &Path, max_bytes: u64) -> io::Result<
     Ok(())
 }
 
-struct Entry {
+struct EvictionEntry {
     path: PathBuf,
     bytes: u64,
     used: SystemTime,
 }
 
-fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+fn entries(directory: &Path) -> io::Result<Vec<EvictionEntry>> {
     let mut entries = Vec::new();
     for found in fs::read_dir(directory)? {
         let found = found?;
@@ -72,7 +72,7 @@ fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
         let Ok(metadata) = found.metadata() else { continue };
         if is_entry && metadata.is_file() {
             let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            entries.push(Entry { path: found.path(), bytes: metadata.len(), used });
+            entries.push(EvictionEntry { path: found.path(), bytes: metadata.len(), used });
         }
     }
     Ok(entries)

@@ -10,7 +10,7 @@
 //! child that compiles gets the entry with the component, and returns the next one with the code. Small components
 //! never touch the large components' entry: reading it would cost most of them more than it saves.
 
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ const MAX_AGE: u8 = 8;
 const HEAD: usize = NAME + 1 + 4;
 const NAME: usize = 32;
 
-type Name = [u8; NAME];
+type FunctionName = [u8; NAME];
 
 /// The components that share functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +37,14 @@ pub(crate) enum Sharing {
     /// All large ones.
     Large,
     /// The versions of the plugin from this source.
-    Versions(Source),
+    Versions(PluginSource),
 }
 
 impl Sharing {
     /// Returns the components that one shares functions with, by the number of its generation. The first version of a
     /// small one shares no functions: most plugins are never edited, and keeping their functions would take more room
     /// than their code.
-    pub(crate) fn of(component: &[u8], source: &Source, generation: u32) -> Option<Self> {
+    pub(crate) fn from_component(component: &[u8], source: &PluginSource, generation: u32) -> Option<Self> {
         match component.len() {
             LARGE.. => Some(Self::Large),
             _ => (generation > 1).then(|| Self::Versions(source.clone())),
@@ -55,12 +55,12 @@ impl Sharing {
 /// The functions of earlier compiles, and those that this one adds.
 pub(crate) struct Functions {
     content: Vec<u8>,
-    known: HashMap<Name, Known>,
-    new: Mutex<HashMap<Name, Vec<u8>>>,
+    known: HashMap<FunctionName, KnownFunction>,
+    new: Mutex<HashMap<FunctionName, Vec<u8>>>,
 }
 
 /// A function of an earlier compile.
-struct Known {
+struct KnownFunction {
     code: Range<usize>,
     age: u8,
     is_used: AtomicBool,
@@ -79,7 +79,7 @@ impl Functions {
         let mut at = 0;
         while let Some((name, age, code)) = record(&content, at) {
             at = code.end;
-            known.insert(name, Known { code, age, is_used: AtomicBool::new(false) });
+            known.insert(name, KnownFunction { code, age, is_used: AtomicBool::new(false) });
         }
         Self { content, known, new: Mutex::default() }
     }
@@ -91,7 +91,7 @@ impl Functions {
         if new.is_empty() {
             return None;
         }
-        let mut old: Vec<(u8, &Name, &[u8])> = Vec::with_capacity(self.known.len());
+        let mut old: Vec<(u8, &FunctionName, &[u8])> = Vec::with_capacity(self.known.len());
         for (name, known) in &self.known {
             let age = if known.is_used.load(Ordering::Relaxed) { 0 } else { known.age.saturating_add(1) };
             if age < MAX_AGE {
@@ -115,7 +115,7 @@ impl Functions {
 }
 
 /// Returns the name and the age of the record at an offset, and the range of its code.
-fn record(content: &[u8], at: usize) -> Option<(Name, u8, Range<usize>)> {
+fn record(content: &[u8], at: usize) -> Option<(FunctionName, u8, Range<usize>)> {
     let (name, rest) = content.get(at..)?.split_first_chunk::<NAME>()?;
     let (age, rest) = rest.split_first()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -126,7 +126,7 @@ fn record(content: &[u8], at: usize) -> Option<(Name, u8, Range<usize>)> {
 
 impl CacheStore for Functions {
     fn get(&self, key: &[u8]) -> Option<Cow<'_, [u8]>> {
-        let name: Name = key.try_into().ok()?;
+        let name: FunctionName = key.try_into().ok()?;
         if let Some(known) = self.known.get(&name) {
             known.is_used.store(true, Ordering::Relaxed);
             return self.content.get(known.code.clone()).map(Cow::Borrowed);
@@ -146,7 +146,7 @@ impl CacheStore for Functions {
 mod tests {
     use super::*;
 
-    fn name(of: u8) -> Name {
+    fn name(of: u8) -> FunctionName {
         [of; NAME]
     }
 

@@ -10,18 +10,18 @@ use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
 use crate::loading::blocking;
-use crate::loading::cache::Origin;
+use crate::loading::cache::CodeOrigin;
 use crate::loading::code::{CachedCode, HeldCode};
-use crate::loading::compile::{self, Job};
+use crate::loading::compile::{self, CompileJob};
 use crate::loading::describe::describe;
-use crate::loading::described::{Described, Seen};
-use crate::loading::identity::Identity;
-use crate::loading::lists::{Lists, Tool};
-use crate::loading::look::Look;
+use crate::loading::described::{ComponentFileState, Described};
+use crate::loading::identity::PluginIdentity;
+use crate::loading::lists::{ListedTool, Lists};
+use crate::loading::look::SourceMetadata;
 use crate::loading::offer::Description;
-use crate::loading::program::{Code, Exported, Program};
+use crate::loading::program::{Code, Exported, InstanceTemplate};
 use crate::loading::settings::PluginSettings;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::loading::wording::{self, FoldedNames};
 use crate::manifest::{Exports, Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling};
@@ -35,10 +35,10 @@ use wasmtime::component::Component;
 
 /// One loaded version of a plugin.
 pub(crate) struct Generation {
-    pub(crate) program: Arc<Program>,
+    pub(crate) program: Arc<InstanceTemplate>,
     pub(crate) inspection: Inspection,
     pub(crate) digest: blake3::Hash,
-    pub(crate) origin: Origin,
+    pub(crate) origin: CodeOrigin,
     /// The tools and commands that it listed when it was loaded.
     pub(crate) lists: Arc<Lists>,
     pub(crate) plugin_name: FoldedNames,
@@ -63,7 +63,7 @@ impl Generation {
     /// `announce` is called with the plugin's name when compiling takes long.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
-        source: &Source,
+        source: &PluginSource,
         number: u32,
         before: Option<Arc<Ceiling>>,
         share: &Arc<Share>,
@@ -101,30 +101,30 @@ impl Generation {
     /// decided on. `None` when the description is not for them, or a check refuses it, so that a load has to tell.
     pub(crate) fn described(
         shared: &Arc<Shared>,
-        source: &Source,
+        source: &PluginSource,
         path: Option<PathBuf>,
         share: &Arc<Share>,
         described: Described,
         settings: PluginSettings,
     ) -> Option<Arc<Self>> {
-        let settings = CutSettings::of(settings, None, source, path, &described.inspection.manifest);
+        let settings = CutSettings::with_ceiling(settings, None, source, path, &described.inspection.manifest);
         if !described.is_for_config(&config_text(&settings)) {
             return None;
         }
         let digest = blake3::Hash::from_hex(&described.digest).ok()?;
         let inspected = Inspected { digest, inspection: described.inspection, settings, seen: None };
         let linked = linked(shared, inspected, 1, share.clone(), None);
-        Self::offering(linked, Origin::Described, described.description).ok().map(Arc::new)
+        Self::offering(linked, CodeOrigin::Described, described.description).ok().map(Arc::new)
     }
 
     /// Puts a generation together, and checks its offer.
-    fn offering(linked: Linked, origin: Origin, description: Description) -> Result<Self, LoadError> {
+    fn offering(linked: Linked, origin: CodeOrigin, description: Description) -> Result<Self, LoadError> {
         let Linked { program, digest, inspection, settings, .. } = linked;
         let CutSettings { decided, grants, ceiling, held_back, hint, path, .. } = settings;
         let covered =
             |tool: &str, declared| ceiling.as_ref().map_or(declared, |ceiling| ceiling.effects(tool, declared));
         let lists = Lists::checked(description, wording::LOADED, &program, &digest, covered)?;
-        let declared = |tool: &Tool| (tool.definition.name.clone(), tool.declared);
+        let declared = |tool: &ListedTool| (tool.definition.name.clone(), tool.declared);
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
             offered: Ceiling {
@@ -190,7 +190,7 @@ impl Generation {
     }
 
     /// The identity of the component, for a policy.
-    pub(crate) fn identity<'a>(&'a self, source: &'a Source, digest: &'a str) -> policy::Component<'a> {
+    pub(crate) fn identity<'a>(&'a self, source: &'a PluginSource, digest: &'a str) -> policy::Component<'a> {
         policy::Component { manifest: &self.inspection.manifest, source, digest, path: self.path.as_deref() }
     }
 
@@ -223,7 +223,7 @@ impl Generation {
         }
         let covered = |tool: &str, declared| self.ceiling.running_effects(tool, declared);
         let lists = Lists::checked(description, wording::RUNNING, &self.program, &self.digest, covered)?;
-        let held_back = |tool: &Tool| {
+        let held_back = |tool: &ListedTool| {
             let words = policy::beyond(tool.declared, tool.effects);
             (!words.is_empty()).then(|| format!("tool `{}`: {}", tool.definition.name, words.join(", ")))
         };
@@ -257,19 +257,19 @@ struct CutSettings {
     hint: Option<String>,
     /// The owner of stored values.
     path: Option<PathBuf>,
-    identity: Identity,
+    identity: PluginIdentity,
 }
 
 impl CutSettings {
     /// Prefers the policy's ceiling to the earlier generation's ceiling. A component without grants needs no ceiling.
-    fn of(
+    fn with_ceiling(
         settings: PluginSettings,
         before: Option<Arc<Ceiling>>,
-        source: &Source,
+        source: &PluginSource,
         path: Option<PathBuf>,
         manifest: &Manifest,
     ) -> Self {
-        let identity = Identity::of(source, path.as_deref(), &manifest.name);
+        let identity = PluginIdentity::for_plugin(source, path.as_deref(), &manifest.name);
         let decided = settings.clone();
         let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
         let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
@@ -284,13 +284,13 @@ impl CutSettings {
 /// Reads, compiles and links a component.
 async fn program_of(
     shared: &Arc<Shared>,
-    source: &Source,
+    source: &PluginSource,
     number: u32,
     before: Option<Arc<Ceiling>>,
     share: &Arc<Share>,
     ahead: Option<CompiledAhead>,
     announce: &Announce,
-) -> Result<(Linked, Origin), LoadError> {
+) -> Result<(Linked, CodeOrigin), LoadError> {
     let read = {
         let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
         let share = share.clone();
@@ -307,14 +307,14 @@ async fn program_of(
         .await?
     };
     match read {
-        Read::Linked(linked) => Ok((linked, Origin::Cached)),
+        Read::Linked(linked) => Ok((linked, CodeOrigin::Cached)),
         Read::New(bytes, inspected) => {
             let name = &inspected.inspection.manifest.name;
-            let job = Job { source, bytes, digest: inspected.digest, number };
+            let job = CompileJob { source, bytes, digest: inspected.digest, number };
             let component = compile::compiled(shared, job, || announce(name)).await?;
             let (shared, share) = (shared.clone(), share.clone());
             let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
-            Ok((linked, Origin::Compiled))
+            Ok((linked, CodeOrigin::Compiled))
         }
     }
 }
@@ -331,7 +331,7 @@ pub(crate) struct CompiledAhead {
 /// Compiles a file that may still be written to, unless its code is in the cache. `None` when it cannot be loaded, now.
 pub(crate) async fn compile_ahead(
     shared: Arc<Shared>,
-    source: Source,
+    source: PluginSource,
     number: u32,
     announce: Box<Announce>,
 ) -> Option<CompiledAhead> {
@@ -343,7 +343,7 @@ pub(crate) async fn compile_ahead(
     })
     .await
     .ok()?;
-    let job = Job { source: &source, bytes, digest, number };
+    let job = CompileJob { source: &source, bytes, digest, number };
     let component = compile::compiled(&shared, job, || announce(&name)).await.ok()?;
     Some(CompiledAhead { digest, component })
 }
@@ -354,16 +354,16 @@ struct Inspected {
     inspection: Inspection,
     settings: CutSettings,
     /// The state of its file before it was read.
-    seen: Option<Seen>,
+    seen: Option<ComponentFileState>,
 }
 
 /// A component that was read, and its program: with code if it was compiled and linked, too.
 struct Linked {
-    program: Arc<Program>,
+    program: Arc<InstanceTemplate>,
     digest: blake3::Hash,
     inspection: Inspection,
     settings: CutSettings,
-    seen: Option<Seen>,
+    seen: Option<ComponentFileState>,
 }
 
 enum Read {
@@ -376,17 +376,17 @@ enum Read {
 /// Reads a component and its manifest, and asks the policy for its settings. Blocks.
 fn inspect(
     shared: &Shared,
-    source: &Source,
+    source: &PluginSource,
     before: Option<Arc<Ceiling>>,
 ) -> Result<(Cow<'static, [u8]>, Inspected), LoadError> {
-    let Look { path, seen, .. } = Look::at(source, &shared.surroundings.protected);
+    let SourceMetadata { path, seen, .. } = SourceMetadata::at(source, &shared.surroundings.protected);
     let bytes = source.bytes()?;
-    let inspection = Inspection::of(&bytes)?;
+    let inspection = Inspection::from_component(&bytes)?;
     let digest = blake3::hash(&bytes);
     let (manifest, hex) = (&inspection.manifest, digest.to_hex());
     let component = policy::Component { manifest, source, digest: &hex, path: path.as_deref() };
     let settings = shared.policy.settings(&component)?;
-    let settings = CutSettings::of(settings, before, source, path, manifest);
+    let settings = CutSettings::with_ceiling(settings, before, source, path, manifest);
     Ok((bytes, Inspected { digest, inspection, settings, seen }))
 }
 
@@ -402,7 +402,7 @@ fn link(
         .linker
         .instantiate_pre(component)
         .map_err(|error| LoadError::link("could not link the component", error))?;
-    let exported = Exported::of(component, &inspected.inspection.exports)?;
+    let exported = Exported::from_component(component, &inspected.inspection.exports)?;
     Ok(linked(shared, inspected, number, share, Some(Code { pre, exported })))
 }
 
@@ -422,10 +422,10 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
     .with_identity(settings.identity.clone());
     let idle = (manifest.lifetime == Lifetime::Reused).then(Arc::default);
     let code = code.map(|code| {
-        let cached = Entry { shared: Arc::downgrade(shared), digest, exports: inspection.exports };
+        let cached = CodeCacheEntry { shared: Arc::downgrade(shared), digest, exports: inspection.exports };
         HeldCode::new(code, Box::new(cached), shared.code_in_memory.clone(), idle.clone())
     });
-    let program = Program {
+    let program = InstanceTemplate {
         name: manifest.name.as_str().into(),
         number,
         authority: Arc::new(authority),
@@ -440,13 +440,13 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
 }
 
 /// The entry of a component's code in the cache.
-struct Entry {
+struct CodeCacheEntry {
     shared: Weak<Shared>,
     digest: blake3::Hash,
     exports: Exports,
 }
 
-impl CachedCode for Entry {
+impl CachedCode for CodeCacheEntry {
     fn exists(&self) -> bool {
         let is_in = |shared: Arc<Shared>| shared.cache.as_ref().is_some_and(|c| c.has(&shared.engine, &self.digest));
         self.shared.upgrade().is_some_and(is_in)
@@ -456,7 +456,7 @@ impl CachedCode for Entry {
         let shared = self.shared.upgrade()?;
         let component = shared.cache.as_ref()?.load(&shared.engine, &self.digest)?;
         let pre = shared.linker.instantiate_pre(&component).ok()?;
-        Some(Code { pre, exported: Exported::of(&component, &self.exports).ok()? })
+        Some(Code { pre, exported: Exported::from_component(&component, &self.exports).ok()? })
     }
 }
 

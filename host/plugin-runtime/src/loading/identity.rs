@@ -1,6 +1,6 @@
 //! The identity of an installed plugin, which owns its stored values.
 
-use crate::loading::source::{FileOrigin, Source};
+use crate::loading::source::{FileOrigin, PluginSource};
 use std::path::Path;
 
 /// Identifies a plugin across versions: its origin, the path of its file, and its name.
@@ -9,20 +9,20 @@ use std::path::Path;
 /// gets no grants before the user confirms it, and without the grant, no values. A plugin of the same name from
 /// anywhere else is another plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct PluginIdentity {
     key: String,
     name: String,
     source: String,
 }
 
-impl Identity {
+impl PluginIdentity {
     /// The identity of the plugin `name` from `source`, whose file `path` identifies.
-    pub(crate) fn of(source: &Source, path: Option<&Path>, name: &str) -> Self {
+    pub(crate) fn for_plugin(source: &PluginSource, path: Option<&Path>, name: &str) -> Self {
         let origin = match source {
-            Source::BuiltIn { .. } => "built-in",
-            Source::File { origin: FileOrigin::User, .. } => "user",
-            Source::File { origin: FileOrigin::Project, .. } => "project",
-            Source::File { origin: FileOrigin::Named, .. } => "named",
+            PluginSource::BuiltIn { .. } => "built-in",
+            PluginSource::File { origin: FileOrigin::User, .. } => "user",
+            PluginSource::File { origin: FileOrigin::Project, .. } => "project",
+            PluginSource::File { origin: FileOrigin::Named, .. } => "named",
         };
         let path = path.unwrap_or(Path::new(""));
         let mut hasher = blake3::Hasher::new_derive_key("pinion 2026 identity of a plugin");
@@ -55,8 +55,12 @@ mod tests {
     use super::*;
     use pinion_workspace::paths::real::without_links;
 
-    fn file(path: &Path, origin: FileOrigin, name: &str) -> Identity {
-        Identity::of(&Source::File { path: path.to_owned(), origin }, Some(&without_links(path)), name)
+    fn file(path: &Path, origin: FileOrigin, name: &str) -> PluginIdentity {
+        PluginIdentity::for_plugin(
+            &PluginSource::File { path: path.to_owned(), origin },
+            Some(&without_links(path)),
+            name,
+        )
     }
 
     #[test]
@@ -70,7 +74,7 @@ mod tests {
             file(&path, FileOrigin::Project, "a"),
             file(&directory.path().join("A.wasm"), FileOrigin::Named, "a"),
             file(&path, FileOrigin::Named, "A"),
-            Identity::of(&Source::BuiltIn { name: "a", bytes: &[], description: None }, None, "a"),
+            PluginIdentity::for_plugin(&PluginSource::BuiltIn { name: "a", bytes: &[], description: None }, None, "a"),
         ];
         assert!(others.iter().all(|other| other.key() != named.key()));
     }

@@ -7,10 +7,10 @@
 //! decides nothing.
 
 use crate::limits::shares::MAX_PLUGINS;
-use crate::loading::cache::{Cache, Content};
-use crate::loading::described::{Described, Seen};
-use crate::loading::look::{Look, own_file};
-use crate::loading::source::{Place, Source};
+use crate::loading::cache::{CachedContent, CodeCache};
+use crate::loading::described::{ComponentFileState, Described};
+use crate::loading::look::{SourceMetadata, own_file};
+use crate::loading::source::{PluginLocation, PluginSource};
 use pinion_workspace::grants::protected::Protected;
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
@@ -23,55 +23,61 @@ const FEW: usize = 4;
 
 /// The places of sources that are opened at once.
 pub(crate) struct Places<'a> {
-    known: HashMap<Place<'a>, Known>,
+    known: HashMap<PluginLocation<'a>, KnownDirectory>,
     /// The file of this program.
     own: Option<Metadata>,
 }
 
 /// A place with many plugins.
-struct Known {
+struct KnownDirectory {
     /// The directory without links.
     directory: Option<PathBuf>,
-    index: Index,
+    index: DescriptionIndex,
     /// Names with descriptions that the index lacks.
     new: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl<'a> Places<'a> {
     /// Reads the indexes of places that have many of these sources. Blocks.
-    pub(crate) fn open(cache: &Cache, sources: impl Iterator<Item = &'a Source>) -> Self {
-        let mut counts: HashMap<Place<'a>, usize> = HashMap::new();
-        for (place, _) in sources.filter_map(Place::of) {
+    pub(crate) fn open(cache: &CodeCache, sources: impl Iterator<Item = &'a PluginSource>) -> Self {
+        let mut counts: HashMap<PluginLocation<'a>, usize> = HashMap::new();
+        for (place, _) in sources.filter_map(PluginLocation::from_source) {
             *counts.entry(place).or_default() += 1;
         }
         let many = counts.into_iter().filter(|(_, count)| *count >= FEW);
         let known = many.map(|(place, _)| {
             let directory = match place {
-                Place::BuiltIn => None,
-                Place::Directory(directory, _) => directory.canonicalize().ok(),
+                PluginLocation::BuiltIn => None,
+                PluginLocation::Directory(directory, _) => directory.canonicalize().ok(),
             };
-            let index = cache.load_index(place).map(Index::of).unwrap_or_default();
-            (place, Known { directory, index, new: Mutex::default() })
+            let index = cache.load_index(place).map(DescriptionIndex::from_content).unwrap_or_default();
+            (place, KnownDirectory { directory, index, new: Mutex::default() })
         });
         Self { known: known.collect(), own: own_file() }
     }
 
     /// Looks at a source, and protects its file from plugins. The links in the path of a directory are resolved once for all
     /// plugins in it. Blocks.
-    pub(crate) fn look(&self, source: &Source, protected: &Protected) -> Look {
-        if let Source::BuiltIn { bytes, .. } = source {
-            return Look::at_built_in(bytes, self.own.as_ref());
+    pub(crate) fn inspect_source(&self, source: &PluginSource, protected: &Protected) -> SourceMetadata {
+        if let PluginSource::BuiltIn { bytes, .. } = source {
+            return SourceMetadata::at_built_in(bytes, self.own.as_ref());
         }
-        let known = Place::of(source).and_then(|(place, _)| self.known.get(&place));
+        let known = PluginLocation::from_source(source).and_then(|(place, _)| self.known.get(&place));
         match (known.and_then(|known| known.directory.as_ref()), source.path().and_then(Path::file_name)) {
-            (Some(directory), Some(name)) => Look::at_file(directory.join(name), protected),
-            _ => Look::at(source, protected),
+            (Some(directory), Some(name)) => SourceMetadata::at_file(directory.join(name), protected),
+            _ => SourceMetadata::at(source, protected),
         }
     }
 
     /// Reads the description of a source whose file is in this state. Blocks.
-    pub(crate) fn described(&self, cache: &Cache, engine: &str, source: &Source, seen: Seen) -> Option<Described> {
-        let found = Place::of(source).and_then(|(place, name)| Some((self.known.get(&place)?, name)));
+    pub(crate) fn described(
+        &self,
+        cache: &CodeCache,
+        engine: &str,
+        source: &PluginSource,
+        seen: ComponentFileState,
+    ) -> Option<Described> {
+        let found = PluginLocation::from_source(source).and_then(|(place, name)| Some((self.known.get(&place)?, name)));
         let indexed = found.and_then(|(known, name)| known.index.get(name));
         if let Some(described) = indexed.and_then(|entry| Described::read(entry, engine, seen)) {
             return Some(described);
@@ -86,7 +92,7 @@ impl<'a> Places<'a> {
     }
 
     /// Adds the missing descriptions to the indexes. Blocks.
-    pub(crate) fn store(self, cache: &Cache) {
+    pub(crate) fn store(self, cache: &CodeCache) {
         for (place, known) in self.known {
             let new = known.new.into_inner().unwrap_or_else(PoisonError::into_inner);
             if !new.is_empty() {
@@ -106,14 +112,14 @@ fn names_in(directory: Option<&Path>) -> Option<HashSet<Vec<u8>>> {
 
 /// Descriptions by name: the length of each name, the name, the length of its description, and the description.
 #[derive(Default)]
-struct Index {
-    content: Option<Content>,
+struct DescriptionIndex {
+    content: Option<CachedContent>,
     entries: HashMap<Vec<u8>, Range<usize>>,
 }
 
-impl Index {
+impl DescriptionIndex {
     /// Finds the entries. Content that is not an index has no entries.
-    fn of(content: Content) -> Self {
+    fn from_content(content: CachedContent) -> Self {
         let entries = entries(content.bytes()).unwrap_or_default();
         Self { content: Some(content), entries }
     }
@@ -160,14 +166,14 @@ mod tests {
     use crate::loading::cache::CacheKey;
     use crate::loading::source::FileOrigin;
 
-    fn stored(cache: &Cache, bytes: &[u8]) -> Index {
-        cache.store_index(Place::BuiltIn, bytes);
-        Index::of(cache.load_index(Place::BuiltIn).unwrap())
+    fn stored(cache: &CodeCache, bytes: &[u8]) -> DescriptionIndex {
+        cache.store_index(PluginLocation::BuiltIn, bytes);
+        DescriptionIndex::from_content(cache.load_index(PluginLocation::BuiltIn).unwrap())
     }
 
-    fn cache() -> (tempfile::TempDir, Cache) {
+    fn cache() -> (tempfile::TempDir, CodeCache) {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::open(&directory.path().join("cache"), &CacheKey::new([1; 32])).unwrap();
+        let cache = CodeCache::open(&directory.path().join("cache"), &CacheKey::new([1; 32])).unwrap();
         (directory, cache)
     }
 
@@ -178,7 +184,8 @@ mod tests {
     #[test]
     fn index_keeps_old_entries_that_are_there_and_new_ones_win() {
         let (_directory, cache) = cache();
-        let first = Index::default().with(&pairs(&[("a", "one"), ("b", "two"), ("gone", "three")]), |_| true);
+        let first =
+            DescriptionIndex::default().with(&pairs(&[("a", "one"), ("b", "two"), ("gone", "three")]), |_| true);
         let first = stored(&cache, &first);
         assert_eq!((first.get(b"a"), first.get(b"gone")), (Some(&b"one"[..]), Some(&b"three"[..])));
         let second = stored(&cache, &first.with(&pairs(&[("b", "2"), ("c", "")]), |name| name != b"gone"));
@@ -189,7 +196,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_index_have_no_entries() {
         let (_directory, cache) = cache();
-        let whole = Index::default().with(&pairs(&[("a", "one"), ("b", "two")]), |_| true);
+        let whole = DescriptionIndex::default().with(&pairs(&[("a", "one"), ("b", "two")]), |_| true);
         let end_of_first = 2 * size_of::<u32>() + 4;
         for length in (0..whole.len()).filter(|length| *length != end_of_first) {
             assert!(stored(&cache, &whole[..length]).entries.is_empty(), "{length} bytes");
@@ -201,10 +208,10 @@ mod tests {
     fn index_of_one_place_is_not_that_of_another() {
         let (_directory, cache) = cache();
         let path = Path::new("/plugins");
-        cache.store_index(Place::Directory(path, FileOrigin::User), b"");
-        assert!(cache.load_index(Place::Directory(path, FileOrigin::Project)).is_none());
-        assert!(cache.load_index(Place::Directory(Path::new("/other"), FileOrigin::User)).is_none());
-        assert!(cache.load_index(Place::BuiltIn).is_none());
-        assert!(cache.load_index(Place::Directory(path, FileOrigin::User)).is_some());
+        cache.store_index(PluginLocation::Directory(path, FileOrigin::User), b"");
+        assert!(cache.load_index(PluginLocation::Directory(path, FileOrigin::Project)).is_none());
+        assert!(cache.load_index(PluginLocation::Directory(Path::new("/other"), FileOrigin::User)).is_none());
+        assert!(cache.load_index(PluginLocation::BuiltIn).is_none());
+        assert!(cache.load_index(PluginLocation::Directory(path, FileOrigin::User)).is_some());
     }
 }

@@ -5,11 +5,11 @@
 //! offer follows from the MCP servers needs no code before its first call, as long as these offer the same.
 
 use crate::capability::mcp::McpServers;
-use crate::loading::cache::Cache;
+use crate::loading::cache::CodeCache;
 use crate::loading::described::hash;
 use crate::loading::generation::Generation;
 use crate::loading::offer::Description;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use serde::{Deserialize, Serialize};
 
 /// The last offer of a plugin.
@@ -25,14 +25,14 @@ struct LastOffer {
 }
 
 /// Reads this generation's latest offer. Nothing in it is checked yet. Blocks.
-pub(crate) fn read(cache: &Cache, source: &Source, generation: &Generation) -> Option<Description> {
+pub(crate) fn read(cache: &CodeCache, source: &PluginSource, generation: &Generation) -> Option<Description> {
     entry(cache, source, generation).map(|last| last.offer)
 }
 
 /// Reads this generation's latest offer, if the MCP servers offer the same as then. Blocks.
 pub(crate) fn read_for(
-    cache: &Cache,
-    source: &Source,
+    cache: &CodeCache,
+    source: &PluginSource,
     generation: &Generation,
     servers: &dyn McpServers,
 ) -> Option<Description> {
@@ -40,7 +40,7 @@ pub(crate) fn read_for(
     (last.servers == digest(servers)).then_some(last.offer)
 }
 
-fn entry(cache: &Cache, source: &Source, generation: &Generation) -> Option<LastOffer> {
+fn entry(cache: &CodeCache, source: &PluginSource, generation: &Generation) -> Option<LastOffer> {
     let content = cache.load_offer(source)?;
     let last: LastOffer = serde_json::from_slice(content.bytes()).ok()?;
     let is_of = last.digest == generation.digest.to_hex().as_str() && last.config == hash(&generation.program.config);
@@ -53,7 +53,13 @@ pub(crate) fn digest(servers: &dyn McpServers) -> String {
 }
 
 /// Stores a generation's offer, unless the entry has it already. Blocks.
-pub(crate) fn store(cache: &Cache, source: &Source, generation: &Generation, servers: String, offer: &Description) {
+pub(crate) fn store(
+    cache: &CodeCache,
+    source: &PluginSource,
+    generation: &Generation,
+    servers: String,
+    offer: &Description,
+) {
     let last = LastOffer {
         digest: generation.digest.to_hex().to_string(),
         config: hash(&generation.program.config),

@@ -6,7 +6,7 @@
 
 use crate::errors::load::LoadError;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
-use crate::loading::program::Program;
+use crate::loading::program::InstanceTemplate;
 use crate::loading::served::Served;
 use crate::loading::wording::{self, FoldedNames, ListBounds};
 use crate::manifest::is_name;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The tools and commands that a plugin offers.
 #[derive(Default, Clone)]
 pub(crate) struct Lists {
-    pub(crate) tools: Vec<Tool>,
+    pub(crate) tools: Vec<ListedTool>,
     pub(crate) commands: Vec<CommandDefinition>,
     /// Sentences for the system prompt.
     pub(crate) instructions: Option<Instructions>,
@@ -29,7 +29,7 @@ pub(crate) struct Lists {
 
 /// A tool, with its effects before those that no grant makes possible were removed.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Tool {
+pub(crate) struct ListedTool {
     pub(crate) definition: Arc<ToolDefinition>,
     /// The effects that its author declared.
     pub(crate) declared: Authority,
@@ -59,7 +59,7 @@ impl Lists {
     pub(crate) fn checked(
         description: Description,
         bounds: ListBounds,
-        program: &Program,
+        program: &InstanceTemplate,
         digest: &blake3::Hash,
         covered: impl Fn(&str, Authority) -> Authority,
     ) -> Result<Self, LoadError> {
@@ -91,7 +91,7 @@ impl Lists {
     }
 
     /// Finds a tool by its name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&ListedTool> {
         self.tools.iter().find(|tool| tool.definition.name == name)
     }
 
@@ -159,9 +159,9 @@ fn taken(what: &str, name: &str, owner: &str) -> String {
 fn checked_tool(
     tool: OfferedTool,
     effects: Authority,
-    program: &Program,
+    program: &InstanceTemplate,
     digest: &Arc<str>,
-) -> Result<Tool, LoadError> {
+) -> Result<ListedTool, LoadError> {
     check_name("tool", &tool.name)?;
     let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
     wording::check_tool(&tool).map_err(|problem| offer(&problem))?;
@@ -194,7 +194,7 @@ fn checked_tool(
     };
     let digest = digest_of(&definition, bound_to.as_deref(), route.as_deref());
     definition.source.definition = digest.to_hex().as_str().into();
-    Ok(Tool { definition: Arc::new(definition), declared, effects, route: route.map(Into::into), served })
+    Ok(ListedTool { definition: Arc::new(definition), declared, effects, route: route.map(Into::into), served })
 }
 
 /// Hashes everything about a tool that an approval depends on.

@@ -1,7 +1,7 @@
 //! One look at a source's file, which gives a load everything it has to know before it reads the file.
 
-use crate::loading::described::Seen;
-use crate::loading::source::Source;
+use crate::loading::described::ComponentFileState;
+use crate::loading::source::PluginSource;
 use crate::loading::stamp::Stamp;
 use pinion_workspace::grants::protected::Protected;
 use pinion_workspace::paths::identity::of_file;
@@ -11,26 +11,26 @@ use std::path::PathBuf;
 
 /// A source as one look found it.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct SourceMetadata {
     /// The path that identifies its file, as [`without_links`] returns it; `None` for a built-in plugin.
     pub(crate) path: Option<PathBuf>,
     /// The state of the file; `None` where it is missing.
     pub(crate) stamp: Option<Stamp>,
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<ComponentFileState>,
 }
 
-impl Look {
+impl SourceMetadata {
     /// Looks at a source, and protects its file from plugins. Blocks.
-    pub(crate) fn at(source: &Source, protected: &Protected) -> Self {
+    pub(crate) fn at(source: &PluginSource, protected: &Protected) -> Self {
         match source {
-            Source::File { path, .. } => Self::at_file(without_links(path), protected),
-            Source::BuiltIn { bytes, .. } => Self::at_built_in(bytes, own_file().as_ref()),
+            PluginSource::File { path, .. } => Self::at_file(without_links(path), protected),
+            PluginSource::BuiltIn { bytes, .. } => Self::at_built_in(bytes, own_file().as_ref()),
         }
     }
 
     /// Looks at a component of this program, whose own file has this metadata.
     pub(crate) fn at_built_in(bytes: &[u8], own: Option<&Metadata>) -> Self {
-        let seen = own.and_then(|own| Seen::from_metadata(own, bytes.len() as u64));
+        let seen = own.and_then(|own| ComponentFileState::from_metadata(own, bytes.len() as u64));
         Self { seen, ..Self::default() }
     }
 
@@ -46,7 +46,7 @@ impl Look {
         Self {
             path: Some(path),
             stamp: metadata.and_then(Stamp::from_metadata),
-            seen: metadata.and_then(|metadata| Seen::from_metadata(metadata, 0)),
+            seen: metadata.and_then(|metadata| ComponentFileState::from_metadata(metadata, 0)),
         }
     }
 }
@@ -79,10 +79,10 @@ mod tests {
         std::os::unix::fs::symlink(&target, &link).unwrap();
         for (path, behind) in [(&file, &file), (&link, &target)] {
             let protected = Protected::default();
-            let look = Look::at(&Source::file(path.as_path()), &protected);
+            let look = SourceMetadata::at(&PluginSource::file(path.as_path()), &protected);
             assert_eq!(look.path.as_ref(), Some(path));
-            assert_eq!(look.stamp, Stamp::of(behind));
-            assert!(look.seen.is_some() && look.seen == Look::at_file(path.clone(), &protected).seen);
+            assert_eq!(look.stamp, Stamp::from_path(behind));
+            assert!(look.seen.is_some() && look.seen == SourceMetadata::at_file(path.clone(), &protected).seen);
             assert!(protected.is_plugin(identity_of(behind)) && protected.is_in(behind));
         }
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn missing_file_has_no_state() {
         let directory = tempfile::tempdir().unwrap();
-        let look = Look::at(&Source::file(directory.path().join("gone.wasm")), &Protected::default());
+        let look = SourceMetadata::at(&PluginSource::file(directory.path().join("gone.wasm")), &Protected::default());
         assert!(look.path.is_some() && look.stamp.is_none() && look.seen.is_none());
     }
 }

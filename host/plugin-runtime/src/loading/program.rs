@@ -16,7 +16,7 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
 /// The code and settings that the instances of a generation are created from.
 #[derive(Clone)]
-pub(crate) struct Program {
+pub(crate) struct InstanceTemplate {
     pub(crate) name: Arc<str>,
     /// The number of the generation.
     pub(crate) number: u32,
@@ -92,7 +92,7 @@ pub(crate) struct OffersExport {
     pub(crate) list: ComponentExportIndex,
 }
 
-impl Program {
+impl InstanceTemplate {
     /// The code, to create instances. Blocks if it has to be read again.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Program {
 
 impl Exported {
     /// Looks up the functions of each interface that the component exports.
-    pub(crate) fn of(component: &Component, exports: &Exports) -> Result<Self, LoadError> {
+    pub(crate) fn from_component(component: &Component, exports: &Exports) -> Result<Self, LoadError> {
         let find = |interface: &str, function: &str| {
             let instance = export_names(interface).find_map(|name| component.get_export_index(None, &name));
             instance.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The source of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum PluginSource {
     /// A part of this program.
     BuiltIn {
         /// Its name, which no file may claim.
@@ -45,7 +45,7 @@ pub enum FileOrigin {
 
 impl FileOrigin {
     /// The origin for people, such as `user directory`.
-    pub fn words(self) -> &'static str {
+    pub fn describe_origin(self) -> &'static str {
         match self {
             Self::User => "user directory",
             Self::Project => "project directory",
@@ -56,24 +56,24 @@ impl FileOrigin {
 
 /// The place of many plugins: this program, or a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Place<'a> {
+pub(crate) enum PluginLocation<'a> {
     BuiltIn,
     Directory(&'a Path, FileOrigin),
 }
 
-impl<'a> Place<'a> {
+impl<'a> PluginLocation<'a> {
     /// The place of a source, and its name there.
-    pub(crate) fn of(source: &'a Source) -> Option<(Self, &'a [u8])> {
+    pub(crate) fn from_source(source: &'a PluginSource) -> Option<(Self, &'a [u8])> {
         match source {
-            Source::BuiltIn { name, .. } => Some((Self::BuiltIn, name.as_bytes())),
-            Source::File { path, origin } => {
+            PluginSource::BuiltIn { name, .. } => Some((Self::BuiltIn, name.as_bytes())),
+            PluginSource::File { path, origin } => {
                 Some((Self::Directory(path.parent()?, *origin), path.file_name()?.as_encoded_bytes()))
             }
         }
     }
 }
 
-impl Display for Source {
+impl Display for PluginSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn { .. } => f.write_str("built-in"),
@@ -82,7 +82,7 @@ impl Display for Source {
     }
 }
 
-impl Source {
+impl PluginSource {
     /// Creates the source of a file that the user named.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File { path: path.into(), origin: FileOrigin::Named }
@@ -94,7 +94,7 @@ impl Source {
     /// The file cannot be read, or is not a plugin for this host.
     pub fn inspect(&self) -> Result<(Inspection, String), LoadError> {
         let bytes = self.bytes()?;
-        Ok((Inspection::of(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+        Ok((Inspection::from_component(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
     }
 
     /// Reads the component. Blocks.
@@ -115,6 +115,6 @@ impl Source {
 
     /// Returns whether the file differs from `stamp`. A built-in component never does.
     pub(crate) fn has_changed_since(&self, stamp: Option<Stamp>) -> bool {
-        self.path().is_some_and(|path| Stamp::of(path) != stamp)
+        self.path().is_some_and(|path| Stamp::from_path(path) != stamp)
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// Reads the state of a file with one `stat`, in about a microsecond. `None` when the file is missing.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
         Self::from_metadata(&std::fs::metadata(path).ok()?)
     }
 

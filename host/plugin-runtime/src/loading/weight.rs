@@ -45,7 +45,7 @@ impl Sizes {
     ///
     /// # Errors
     /// The component exceeds a limit.
-    pub(crate) fn take(&mut self, payload: &Payload<'_>) -> Result<(), ManifestError> {
+    pub(crate) fn count_payload(&mut self, payload: &Payload<'_>) -> Result<(), ManifestError> {
         self.sections += 1;
         match payload {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
@@ -104,7 +104,7 @@ pub(crate) struct Weight {
 
 impl Weight {
     /// Estimates the cost of a component. Parts that cannot be parsed count nothing: they do not compile either.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_component(bytes: &[u8]) -> Self {
         let mut weight = Self::default();
         for payload in Parser::new(0).parse_all(bytes) {
             match payload {

@@ -108,8 +108,8 @@ impl FoldedNames {
 
 /// Checks version and description of a manifest.
 pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), String> {
-    check_bytes("version", version, MAX_VERSION, Lines::One)?;
-    check_bytes("description", description, MAX_ABOUT, Lines::Many)
+    check_bytes("version", version, MAX_VERSION, LineCount::One)?;
+    check_bytes("description", description, MAX_ABOUT, LineCount::Many)
 }
 
 /// Checks the total size of everything that a plugin offers, and its instructions.
@@ -119,7 +119,12 @@ pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Resu
     if tools.len().max(commands.len()) > entries {
         return Err(format!("offers more than {entries} tools or commands"));
     }
-    check_bytes("text of instructions", instructions.as_deref().unwrap_or_default(), MAX_INSTRUCTIONS, Lines::Many)?;
+    check_bytes(
+        "text of instructions",
+        instructions.as_deref().unwrap_or_default(),
+        MAX_INSTRUCTIONS,
+        LineCount::Many,
+    )?;
     let of_tool = |tool: &OfferedTool| {
         let guidelines: usize = tool.guidelines.iter().map(String::len).sum();
         let extra = [&tool.bound_to, &tool.route, &tool.resource, &tool.task];
@@ -138,12 +143,12 @@ pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Resu
 
 /// Checks the texts of a tool and the size of its schema. Its name is checked elsewhere.
 pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
-    check("label", &tool.label, Lines::One)?;
+    check("label", &tool.label, LineCount::One)?;
     if tool.label.chars().count() > MAX_LABEL {
         return Err(format!("has a label of more than {MAX_LABEL} characters"));
     }
-    check_bytes("description", &tool.description, MAX_DESCRIPTION, Lines::Many)?;
-    tool.guidelines.iter().try_for_each(|line| check("guideline", line, Lines::Many))?;
+    check_bytes("description", &tool.description, MAX_DESCRIPTION, LineCount::Many)?;
+    tool.guidelines.iter().try_for_each(|line| check("guideline", line, LineCount::Many))?;
     if tool.guidelines.len() > MAX_GUIDELINE_COUNT {
         return Err(format!("has more than {MAX_GUIDELINE_COUNT} guidelines"));
     }
@@ -166,22 +171,22 @@ pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
 
 /// Checks the texts of a command, but not its name.
 pub(crate) fn check_command(command: &OfferedCommand) -> Result<(), String> {
-    check_bytes("description", &command.description, MAX_ABOUT, Lines::Many)?;
-    check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, Lines::One)
+    check_bytes("description", &command.description, MAX_ABOUT, LineCount::Many)?;
+    check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, LineCount::One)
 }
 
 /// Checks all names and texts in a schema. Values, such as the values of `enum`, may hold carriage returns.
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
     match schema {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
-            check("name in its input schema", name, Lines::One)?;
+            check("name in its input schema", name, LineCount::One)?;
             match name.as_str() {
                 "enum" | "const" | "default" | "examples" => check_value(value),
                 _ => check_schema(value),
             }
         }),
         Value::Array(items) => items.iter().try_for_each(check_schema),
-        Value::String(text) => check("text in its input schema", text, Lines::Many),
+        Value::String(text) => check("text in its input schema", text, LineCount::Many),
         _ => Ok(()),
     }
 }
@@ -189,35 +194,35 @@ pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
 fn check_value(value: &Value) -> Result<(), String> {
     match value {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
-            check("name in its input schema", name, Lines::One)?;
+            check("name in its input schema", name, LineCount::One)?;
             check_value(value)
         }),
         Value::Array(items) => items.iter().try_for_each(check_value),
-        Value::String(text) => check("value in its input schema", &text.replace('\r', ""), Lines::Many),
+        Value::String(text) => check("value in its input schema", &text.replace('\r', ""), LineCount::Many),
         _ => Ok(()),
     }
 }
 
 /// Checks a text of one line; the second argument names it in the problem.
 pub(crate) fn check_line(what: &str, text: &str) -> Result<(), String> {
-    check(what, text, Lines::One)
+    check(what, text, LineCount::One)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lines {
+enum LineCount {
     One,
     Many,
 }
 
-fn check_bytes(what: &str, text: &str, max: usize, lines: Lines) -> Result<(), String> {
+fn check_bytes(what: &str, text: &str, max: usize, lines: LineCount) -> Result<(), String> {
     match text.len() > max {
         true => Err(format!("has a {what} of more than {max} bytes")),
         false => check(what, text, lines),
     }
 }
 
-fn check(what: &str, text: &str, lines: Lines) -> Result<(), String> {
-    match find_unsafe(text, lines == Lines::Many) {
+fn check(what: &str, text: &str, lines: LineCount) -> Result<(), String> {
+    match find_unsafe(text, lines == LineCount::Many) {
         None => Ok(()),
         Some((at, c)) => {
             let around: String = clip(&text[..at], 40).chars().flat_map(char::escape_debug).collect();

@@ -29,7 +29,7 @@ impl Loading {
 }
 
 /// One attempt to load a slot. Dropping it aborts the attempt.
-pub(super) struct Attempt {
+pub(super) struct LoadAttempt {
     pub(super) number: u64,
     pub(super) begun: Instant,
     pub(super) phase: watch::Receiver<Phase>,
@@ -56,7 +56,7 @@ pub(super) struct FileState {
     pub(super) is_restless: bool,
 }
 
-impl Drop for Attempt {
+impl Drop for LoadAttempt {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();

@@ -5,19 +5,19 @@
 //! conflict with another plugin, is loaded as if there were no descriptions.
 
 use crate::engine::cores;
-use crate::loading::cache::Cache;
+use crate::loading::cache::CodeCache;
 use crate::loading::described::Described;
 use crate::loading::generation::Generation;
 use crate::loading::index::Places;
 use crate::loading::last_offer;
-use crate::loading::look::Look;
+use crate::loading::look::SourceMetadata;
 use crate::loading::settings::PluginSettings;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::loading::wording::FoldedNames;
 use crate::policy::Component;
 use crate::registry::Registry;
 use crate::registry::attempt::{FileState, Phase};
-use crate::registry::load::Work;
+use crate::registry::load::LoadInput;
 use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
@@ -30,12 +30,12 @@ use tokio::sync::watch;
 
 /// The beginning of a slot's first attempt. Dropping it ends the attempt.
 pub(super) struct StartedLoads {
-    pub(super) work: Work,
+    pub(super) work: LoadInput,
     pub(super) phase: watch::Sender<Phase>,
 }
 
 /// A source whose description was found.
-struct Found {
+struct DescribedSource {
     begun: StartedLoads,
     loaded: Arc<Loaded>,
 }
@@ -46,7 +46,7 @@ pub(super) async fn open(registry: Weak<Registry>, begun: Vec<StartedLoads>) {
     let opening = tokio::task::spawn_blocking(move || {
         let shared = this.shared.clone();
         let Some(cache) = &shared.cache else { return this.spawn(begun) };
-        let sources: Vec<Source> = begun.iter().map(|begun| begun.work.source.clone()).collect();
+        let sources: Vec<PluginSource> = begun.iter().map(|begun| begun.work.source.clone()).collect();
         let places = Places::open(cache, sources.iter());
         let (found, rest) = find(begun, &shared, cache, &places);
         let rest = this.settle_found(found).into_iter().chain(rest).collect();
@@ -67,9 +67,9 @@ const MAX_THREADS: usize = 4;
 fn find(
     mut begun: Vec<StartedLoads>,
     shared: &Arc<Shared>,
-    cache: &Cache,
+    cache: &CodeCache,
     places: &Places<'_>,
-) -> (Vec<Found>, Vec<StartedLoads>) {
+) -> (Vec<DescribedSource>, Vec<StartedLoads>) {
     let threads = (begun.len() / SOURCES_PER_THREAD).clamp(1, cores().min(MAX_THREADS));
     let length = begun.len().div_ceil(threads);
     let mut parts = Vec::with_capacity(threads);
@@ -90,20 +90,20 @@ fn find(
 /// A source with its description.
 struct Sighting {
     begun: StartedLoads,
-    look: Look,
+    look: SourceMetadata,
     described: Described,
 }
 
 fn find_each(
     begun: Vec<StartedLoads>,
     shared: &Arc<Shared>,
-    cache: &Cache,
+    cache: &CodeCache,
     places: &Places<'_>,
-) -> (Vec<Found>, Vec<StartedLoads>) {
+) -> (Vec<DescribedSource>, Vec<StartedLoads>) {
     let (mut seen, mut rest) = (Vec::new(), Vec::new());
     for begun in begun {
         let source = &begun.work.source;
-        let look = places.look(source, &shared.surroundings.protected);
+        let look = places.inspect_source(source, &shared.surroundings.protected);
         let cached = look.seen.and_then(|seen| places.described(cache, shared.engine.compatibility(), source, seen));
         match cached.or_else(|| Described::embedded(source)) {
             Some(described) => seen.push(Sighting { begun, look, described }),
@@ -115,7 +115,7 @@ fn find_each(
     let mut found = Vec::new();
     for (Sighting { begun, look, described }, settings) in seen.into_iter().zip(settings) {
         match settings.ok().and_then(|settings| described_plugin(&begun.work, look, described, settings)) {
-            Some(loaded) => found.push(Found { begun, loaded }),
+            Some(loaded) => found.push(DescribedSource { begun, loaded }),
             None => rest.push(begun),
         }
     }
@@ -130,7 +130,12 @@ impl Sighting {
     }
 }
 
-fn described_plugin(work: &Work, look: Look, described: Described, settings: PluginSettings) -> Option<Arc<Loaded>> {
+fn described_plugin(
+    work: &LoadInput,
+    look: SourceMetadata,
+    described: Described,
+    settings: PluginSettings,
+) -> Option<Arc<Loaded>> {
     let (shared, source) = (&work.shared, &work.source);
     let share = work.share.as_ref().ok()?;
     let generation = Generation::described(shared, source, look.path, share, described, settings)?;
@@ -150,16 +155,16 @@ fn described_plugin(work: &Work, look: Look, described: Described, settings: Plu
 /// The names of all plugins together.
 #[derive(Default)]
 struct Taken<'a> {
-    plugins: Names<'a>,
-    tools: Names<'a>,
-    commands: Names<'a>,
+    plugins: PluginNames<'a>,
+    tools: PluginNames<'a>,
+    commands: PluginNames<'a>,
 }
 
 /// Names of many plugins, as they are read and as they are drawn.
 #[derive(Default)]
-struct Names<'a>([HashSet<&'a str>; 2]);
+struct PluginNames<'a>([HashSet<&'a str>; 2]);
 
-impl<'a> Names<'a> {
+impl<'a> PluginNames<'a> {
     fn add(&mut self, names: &'a FoldedNames) {
         for (all, names) in self.0.iter_mut().zip(names.forms()) {
             all.extend(names.iter().map(String::as_str));
@@ -172,7 +177,7 @@ impl<'a> Names<'a> {
 }
 
 impl<'a> Taken<'a> {
-    fn by(plugins: &'a PluginSet) -> Self {
+    fn from_set(plugins: &'a PluginSet) -> Self {
         let mut taken = Self::default();
         for loaded in plugins.loaded() {
             taken.add(&loaded.generation);
@@ -202,21 +207,24 @@ impl<'a> Taken<'a> {
 }
 
 /// Splits plugins into those whose names are free, both in `others` and in earlier plugins, and the rest.
-fn split(others: &PluginSet, found: Vec<Found>) -> (Vec<Found>, Vec<StartedLoads>) {
-    let mut taken = Taken::by(others);
+fn split(others: &PluginSet, found: Vec<DescribedSource>) -> (Vec<DescribedSource>, Vec<StartedLoads>) {
+    let mut taken = Taken::from_set(others);
     let is_admitted: Vec<bool> = found.iter().map(|found| taken.admits(&found.loaded.generation)).collect();
     let mut is_admitted = is_admitted.into_iter();
     separate(found, |_| is_admitted.next() == Some(true))
 }
 
-fn separate(found: Vec<Found>, is_meant: impl FnMut(&Found) -> bool) -> (Vec<Found>, Vec<StartedLoads>) {
-    let (meant, rest): (Vec<Found>, Vec<Found>) = found.into_iter().partition(is_meant);
+fn separate(
+    found: Vec<DescribedSource>,
+    is_meant: impl FnMut(&DescribedSource) -> bool,
+) -> (Vec<DescribedSource>, Vec<StartedLoads>) {
+    let (meant, rest): (Vec<DescribedSource>, Vec<DescribedSource>) = found.into_iter().partition(is_meant);
     (meant, rest.into_iter().map(|found| found.begun).collect())
 }
 
 impl Registry {
     /// Makes described plugins answer. Returns those that need a load. Blocks.
-    fn settle_found(self: &Arc<Self>, found: Vec<Found>) -> Vec<StartedLoads> {
+    fn settle_found(self: &Arc<Self>, found: Vec<DescribedSource>) -> Vec<StartedLoads> {
         let before = self.current();
         let (found, mut rest) = split(&before, found);
         let (mut found, refused) =
@@ -233,7 +241,7 @@ impl Registry {
         let mut notices = Vec::new();
         let places: HashMap<u64, usize> = slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect();
         let (mut settled, mut new) = (Vec::new(), Vec::new());
-        for Found { begun, loaded } in found {
+        for DescribedSource { begun, loaded } in found {
             let Some(at) = places.get(&begun.work.slot).copied() else { continue };
             slots[at].end_attempt(FileState { stamp: loaded.stamp(), is_restless: false });
             notices.extend(slots[at].accept(loaded));
@@ -241,7 +249,7 @@ impl Registry {
             settled.push(begun);
         }
         notices.extend(settle_running(&mut slots, &new));
-        self.current.store(Arc::new(PluginSet::of(&slots)));
+        self.current.store(Arc::new(PluginSet::from_slots(&slots)));
         drop(slots);
         // Those who wait for a plugin see it.
         drop(settled);

@@ -2,8 +2,8 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::convert;
-use crate::loading::cache::Origin;
-use crate::loading::source::Source;
+use crate::loading::cache::CodeOrigin;
+use crate::loading::source::PluginSource;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
 use crate::registry::loaded::Loaded;
@@ -24,11 +24,11 @@ pub struct PluginInfo {
     /// The source for people: `built-in`, or the path of the file.
     pub source: String,
     /// The source that was passed to the runtime.
-    pub component_source: Source,
+    pub component_source: PluginSource,
     /// The BLAKE3 digest of the component, in hexadecimal.
     pub digest: String,
     /// The origin of the compiled code.
-    pub origin: Origin,
+    pub origin: CodeOrigin,
     /// The lifetime of its instances.
     pub lifetime: Lifetime,
     /// The capabilities that it asks for, with the grants.

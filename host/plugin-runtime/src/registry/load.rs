@@ -2,13 +2,13 @@
 //!
 //! It reads, compiles, links and describes without any lock, and takes the lock of the slots only to settle.
 
-use crate::calls::session::Session;
+use crate::calls::session::SessionInstance;
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::loading::blocking;
 use crate::loading::generation::{Announce, CompiledAhead, Generation, compile_ahead};
 use crate::loading::last_offer;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Lifetime;
 use crate::registry::Registry;
@@ -32,24 +32,24 @@ const COMPLETE: Duration = Duration::from_millis(800);
 const MAX_QUIET_WAIT: Duration = Duration::from_secs(10);
 
 /// The input of one attempt.
-pub(super) struct Work {
+pub(super) struct LoadInput {
     pub(super) registry: Weak<Registry>,
     pub(super) shared: Arc<Shared>,
     /// The number of the slot.
     pub(super) slot: u64,
     /// The number of the attempt.
     pub(super) number: u64,
-    pub(super) source: Source,
+    pub(super) source: PluginSource,
     pub(super) generation: u32,
     pub(super) share: Result<Arc<Share>, LoadError>,
     /// The generation that answers meanwhile.
     pub(super) old: Option<Arc<Loaded>>,
-    pub(super) reason: Reason,
+    pub(super) reason: LoadReason,
 }
 
 /// The reason for an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum LoadReason {
     /// The source is new, or its file has changed, or its code is needed.
     Code,
     /// Like `Code`, and afterwards a missing file does not count as one that is about to come back.
@@ -59,7 +59,7 @@ pub(super) enum Reason {
 }
 
 /// The result of an attempt.
-pub(super) enum Outcome {
+pub(super) enum LoadOutcome {
     Loaded(Arc<Loaded>),
     Refused(LoadError),
     /// The file is missing.
@@ -87,7 +87,7 @@ impl Drop for Ahead {
     }
 }
 
-impl Work {
+impl LoadInput {
     /// Loads the slot and settles it.
     pub(super) async fn run(self, phase: watch::Sender<Phase>) {
         // Compiles while it waits for the file to rest, which most files already do.
@@ -105,7 +105,7 @@ impl Work {
             }
             outcome = self.load(state.stamp, None).await;
         }
-        let outcome = outcome.unwrap_or_else(Outcome::Refused);
+        let outcome = outcome.unwrap_or_else(LoadOutcome::Refused);
         if let Some(registry) = self.registry.upgrade() {
             registry.settle(&self, state, outcome);
         }
@@ -121,18 +121,18 @@ impl Work {
 
     async fn file_state(&self) -> FileState {
         match &self.source {
-            Source::BuiltIn { .. } => FileState { stamp: None, is_restless: false },
+            PluginSource::BuiltIn { .. } => FileState { stamp: None, is_restless: false },
             // A first load does not wait: if the file changes meanwhile, it is loaded again.
-            Source::File { path, .. } if self.generation == 1 || self.is_as_before(Stamp::of(path)) => {
-                FileState { stamp: Stamp::of(path), is_restless: false }
+            PluginSource::File { path, .. } if self.generation == 1 || self.is_as_before(Stamp::from_path(path)) => {
+                FileState { stamp: Stamp::from_path(path), is_restless: false }
             }
-            Source::File { path, .. } => quiet_state(path).await,
+            PluginSource::File { path, .. } => quiet_state(path).await,
         }
     }
 
     /// Begins to compile a file that has changed. `None` where there is nothing to wait for.
     fn compile_ahead(&self) -> Option<Ahead> {
-        let stamp = Stamp::of(self.source.path().filter(|_| self.generation > 1)?)?;
+        let stamp = Stamp::from_path(self.source.path().filter(|_| self.generation > 1)?)?;
         let is_waiting = !self.is_as_before(Some(stamp)) && stamp.age().is_some_and(|age| age < QUIET);
         is_waiting.then(|| {
             let (shared, source) = (self.shared.clone(), self.source.clone());
@@ -153,12 +153,12 @@ impl Work {
     }
 
     /// Loads the source and makes it ready to be called.
-    async fn load(&self, stamp: Option<Stamp>, ahead: Option<Ahead>) -> Result<Outcome, LoadError> {
+    async fn load(&self, stamp: Option<Stamp>, ahead: Option<Ahead>) -> Result<LoadOutcome, LoadError> {
         if stamp.is_none() && self.old.is_some() && self.source.path().is_some() {
-            return Ok(Outcome::Missing);
+            return Ok(LoadOutcome::Missing);
         }
-        if self.reason == Reason::Policy && self.has_same_settings(stamp).await? {
-            return Ok(Outcome::Unchanged);
+        if self.reason == LoadReason::Policy && self.has_same_settings(stamp).await? {
+            return Ok(LoadOutcome::Unchanged);
         }
         let ahead = match ahead.filter(|ahead| ahead.stamp == stamp) {
             Some(ahead) => ahead.compiled().await,
@@ -168,7 +168,7 @@ impl Work {
         self.admit(&generation).await?;
         let session = self.session(&generation).await?;
         let loaded = Loaded::new(generation, session, self.source.clone(), stamp);
-        Ok(Outcome::Loaded(Arc::new(match self.is_followed() {
+        Ok(LoadOutcome::Loaded(Arc::new(match self.is_followed() {
             true => self.with_last_offer(loaded).await,
             false => loaded,
         })))
@@ -224,7 +224,7 @@ impl Work {
 
     /// Returns whether this attempt loads the code of a generation that is only described, from an unchanged file.
     fn confirms(&self, stamp: Option<Stamp>) -> bool {
-        self.reason == Reason::Code
+        self.reason == LoadReason::Code
             && self.is_as_before(stamp)
             && self.old.as_ref().is_some_and(|old| old.generation.is_described())
     }
@@ -269,7 +269,7 @@ impl Work {
     }
 
     /// Starts the thread of a plugin of lifetime `session`, which inherits from the generation before.
-    async fn session(&self, generation: &Generation) -> Result<Option<Session>, LoadError> {
+    async fn session(&self, generation: &Generation) -> Result<Option<SessionInstance>, LoadError> {
         if generation.inspection.manifest.lifetime != Lifetime::Session {
             return Ok(None);
         }
@@ -277,11 +277,11 @@ impl Work {
             Some(old) => old.inheritance().await,
             None => None,
         };
-        Session::start(&self.shared, &generation.program, inheritance).map(Some)
+        SessionInstance::start(&self.shared, &generation.program, inheritance).map(Some)
     }
 }
 
-fn ask_policy(shared: &Shared, source: &Source, generation: &Generation) -> Result<(), LoadError> {
+fn ask_policy(shared: &Shared, source: &PluginSource, generation: &Generation) -> Result<(), LoadError> {
     let digest = generation.digest.to_hex();
     shared.policy.loaded(&generation.identity(source, &digest), &generation.offered)
 }
@@ -290,7 +290,7 @@ fn ask_policy(shared: &Shared, source: &Source, generation: &Generation) -> Resu
 async fn quiet_state(path: &Path) -> FileState {
     let waited = Instant::now();
     loop {
-        let stamp = Stamp::of(path);
+        let stamp = Stamp::from_path(path);
         let age = stamp.and_then(|stamp| stamp.age());
         // A time in the future says nothing; load the file as it is.
         let is_quiet = stamp.is_some() && age.is_none_or(|age| age >= QUIET);

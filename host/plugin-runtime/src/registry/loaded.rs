@@ -1,14 +1,14 @@
 //! A generation that answers calls.
 
-use crate::calls::instance::{self, Finished, Job, Setup};
-use crate::calls::session::{Hold, Inheritance, Session};
+use crate::calls::instance::{self, FinishedJob, InstanceJob, Setup};
+use crate::calls::session::{Hold, Inheritance, SessionInstance};
 use crate::limits::{HOOK_MS, Limits};
 use crate::loading::describe::ListOffer;
 use crate::loading::generation::Generation;
-use crate::loading::lists::{Lists, Tool};
+use crate::loading::lists::{ListedTool, Lists};
 use crate::loading::offer::Description;
-use crate::loading::program::Program;
-use crate::loading::source::Source;
+use crate::loading::program::InstanceTemplate;
+use crate::loading::source::PluginSource;
 use crate::loading::stamp::Stamp;
 use crate::shared::Shared;
 use std::sync::{Arc, OnceLock};
@@ -24,12 +24,12 @@ pub(crate) struct Loaded {
     pub(crate) lists: Arc<Lists>,
     /// Its last offer while it runs.
     offer: Option<Offer>,
-    session: Option<Arc<Session>>,
-    source: Source,
+    session: Option<Arc<SessionInstance>>,
+    source: PluginSource,
     /// The state of the file when it was loaded.
     stamp: Option<Stamp>,
     /// The program under the limits of hooks.
-    hook_program: OnceLock<Arc<Program>>,
+    hook_program: OnceLock<Arc<InstanceTemplate>>,
 }
 
 /// The last offer of a running plugin.
@@ -47,8 +47,8 @@ pub(crate) struct ToolRef(usize);
 impl Loaded {
     pub(crate) fn new(
         generation: Arc<Generation>,
-        session: Option<Session>,
-        source: Source,
+        session: Option<SessionInstance>,
+        source: PluginSource,
         stamp: Option<Stamp>,
     ) -> Self {
         let (lists, session) = (generation.lists.clone(), session.map(Arc::new));
@@ -95,7 +95,7 @@ impl Loaded {
         self.offer.as_ref()
     }
 
-    pub(crate) fn program(&self) -> &Arc<Program> {
+    pub(crate) fn program(&self) -> &Arc<InstanceTemplate> {
         &self.generation.program
     }
 
@@ -104,27 +104,32 @@ impl Loaded {
         self.lists.tools.iter().position(|tool| tool.definition.name == name).map(ToolRef)
     }
 
-    pub(crate) fn get(&self, tool: ToolRef) -> &Tool {
+    pub(crate) fn get(&self, tool: ToolRef) -> &ListedTool {
         &self.lists.tools[tool.0]
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &PluginSource {
         &self.source
     }
 
     /// Runs a job: on the one instance of lifetime `session`, on an idle one of lifetime `reused`, or on a fresh one.
-    pub(crate) async fn run<J: Job>(&self, shared: &Arc<Shared>, setup: Setup, job: J) -> Finished<J::Answer> {
+    pub(crate) async fn run<J: InstanceJob>(
+        &self,
+        shared: &Arc<Shared>,
+        setup: Setup,
+        job: J,
+    ) -> FinishedJob<J::Answer> {
         self.run_as(shared, self.program(), setup, job).await
     }
 
     /// Runs a job like [`Loaded::run`], under the limits of `program`.
-    pub(crate) async fn run_as<J: Job>(
+    pub(crate) async fn run_as<J: InstanceJob>(
         &self,
         shared: &Arc<Shared>,
-        program: &Arc<Program>,
+        program: &Arc<InstanceTemplate>,
         setup: Setup,
         job: J,
-    ) -> Finished<J::Answer> {
+    ) -> FinishedJob<J::Answer> {
         match &self.session {
             Some(session) => session.run(program, setup, job).await,
             None => instance::run(shared, program, setup, job).await,
@@ -137,7 +142,7 @@ impl Loaded {
         &self,
         shared: &Arc<Shared>,
         max_ms: u64,
-    ) -> (Finished<Result<Description, String>>, Option<Hold>) {
+    ) -> (FinishedJob<Result<Description, String>>, Option<Hold>) {
         let program = self.program();
         let limits = Limits { deadline_ms: program.limits.deadline_ms.min(max_ms), ..(*program.limits).clone() };
         let setup = Setup { authority: program.authority.for_command(), ..Setup::without_authority(program) };
@@ -152,7 +157,7 @@ impl Loaded {
     }
 
     /// The program with the deadline of hooks.
-    pub(crate) fn hook_program(&self) -> &Arc<Program> {
+    pub(crate) fn hook_program(&self) -> &Arc<InstanceTemplate> {
         self.hook_program.get_or_init(|| {
             let limits = &self.program().limits;
             self.program().under(&Limits { deadline_ms: limits.deadline_ms.min(HOOK_MS), ..(**limits).clone() })

@@ -32,20 +32,20 @@ pub(crate) mod watch;
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
+use crate::host_info::GenerationSettings;
 use crate::host_info::LoadedPlugins;
-use crate::host_info::Settings;
 use crate::limits::shares::Share;
-use crate::loading::source::{FileOrigin, Source};
+use crate::loading::source::{FileOrigin, PluginSource};
 use crate::loading::stamp::Stamp;
 use crate::policy::PluginPolicy;
-use crate::registry::attempt::{Attempt, FileState, Loading, Phase, end_of};
+use crate::registry::attempt::{FileState, LoadAttempt, Loading, Phase, end_of};
 use crate::registry::batch::StartedLoads;
-use crate::registry::load::{Outcome, Reason, Work};
+use crate::registry::load::{LoadInput, LoadOutcome, LoadReason};
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::names::{displaced, settle_running, take_names, taken, without_taken};
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::plugin_set::PluginSet;
-use crate::registry::slot::Slot;
+use crate::registry::slot::PluginSlot;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
 use std::collections::HashSet;
@@ -69,8 +69,8 @@ const ABSENCE: Duration = Duration::from_secs(30);
 struct PolicyFiles(Vec<Option<Stamp>>);
 
 impl PolicyFiles {
-    fn of(policy: &dyn PluginPolicy) -> Self {
-        Self(policy.files().iter().map(|file| Stamp::of(file)).collect())
+    fn from_policy(policy: &dyn PluginPolicy) -> Self {
+        Self(policy.files().iter().map(|file| Stamp::from_path(file)).collect())
     }
 }
 
@@ -82,10 +82,10 @@ enum SourceKey {
 }
 
 impl SourceKey {
-    fn of(source: &Source) -> Self {
+    fn from_source(source: &PluginSource) -> Self {
         match source {
-            Source::BuiltIn { name, .. } => Self::BuiltIn(name),
-            Source::File { path, origin } => Self::File(path.clone(), *origin),
+            PluginSource::BuiltIn { name, .. } => Self::BuiltIn(name),
+            PluginSource::File { path, origin } => Self::File(path.clone(), *origin),
         }
     }
 }
@@ -93,7 +93,7 @@ impl SourceKey {
 /// All plugins of a runtime.
 pub(crate) struct Registry {
     pub(crate) shared: Arc<Shared>,
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Vec<PluginSlot>>,
     numbers: AtomicU64,
     /// The files of the policy as the last refresh found them.
     policy_files: Mutex<PolicyFiles>,
@@ -111,7 +111,7 @@ impl Registry {
     ) -> Arc<Self> {
         Arc::new_cyclic(|this: &Weak<Self>| {
             let shared = Arc::new(share(this.clone()));
-            let policy_files = Mutex::new(PolicyFiles::of(&*shared.policy));
+            let policy_files = Mutex::new(PolicyFiles::from_policy(&*shared.policy));
             let (slots, numbers, current) = (Mutex::default(), AtomicU64::new(0), ArcSwap::default());
             let follows_offers = AtomicBool::new(false);
             Self { shared, slots, numbers, policy_files, current, follows_offers, on_notice }
@@ -171,15 +171,15 @@ impl Registry {
     }
 
     /// Begins to load sources that have no slot yet.
-    pub(crate) fn begin(self: &Arc<Self>, sources: Vec<Source>) -> Loading {
+    pub(crate) fn begin(self: &Arc<Self>, sources: Vec<PluginSource>) -> Loading {
         let mut slots = self.slots();
-        let mut known: HashSet<SourceKey> = slots.iter().map(|slot| SourceKey::of(&slot.source)).collect();
+        let mut known: HashSet<SourceKey> = slots.iter().map(|slot| SourceKey::from_source(&slot.source)).collect();
         let (mut loading, mut begun) = (Vec::new(), Vec::new());
         for source in sources {
-            if known.insert(SourceKey::of(&source)) {
+            if known.insert(SourceKey::from_source(&source)) {
                 let number = self.next_number();
-                let mut slot = Slot::new(number, source, Share::new(number, &self.shared.counts));
-                let (beginning, phase) = self.attempt(&mut slot, Reason::Code);
+                let mut slot = PluginSlot::new(number, source, Share::new(number, &self.shared.counts));
+                let (beginning, phase) = self.attempt(&mut slot, LoadReason::Code);
                 begun.push(beginning);
                 loading.push(phase);
                 slots.push(slot);
@@ -197,7 +197,8 @@ impl Registry {
     /// Begins to load the code of plugins that are only described: of the one with this name, or of all.
     pub(crate) fn begin_code(self: &Arc<Self>, plugin: Option<&str>) -> Loading {
         let mut slots = self.slots();
-        let is_meant = |slot: &&mut Slot| slot.is_described() && plugin.is_none_or(|plugin| slot.name() == plugin);
+        let is_meant =
+            |slot: &&mut PluginSlot| slot.is_described() && plugin.is_none_or(|plugin| slot.name() == plugin);
         let described = slots.iter_mut().filter(is_meant);
         Loading::new(
             described
@@ -205,7 +206,7 @@ impl Registry {
                     slot.attempt
                         .as_ref()
                         .map(|attempt| attempt.phase.clone())
-                        .unwrap_or_else(|| self.start(slot, Reason::Code))
+                        .unwrap_or_else(|| self.start(slot, LoadReason::Code))
                 })
                 .collect(),
         )
@@ -217,15 +218,15 @@ impl Registry {
         let missing: Vec<u64> =
             self.slots().iter().filter(|slot| slot.missing_since.is_some()).map(|slot| slot.number).collect();
         missing.into_iter().for_each(|number| self.remove_missing(number));
-        self.begin_reloads(Reason::Refresh)
+        self.begin_reloads(LoadReason::Refresh)
     }
 
     /// Like [`Registry::begin_refresh`], after a change of files: a missing one may be about to come back.
     pub(crate) fn begin_refresh_after_change(self: &Arc<Self>) -> Loading {
-        self.begin_reloads(Reason::Code)
+        self.begin_reloads(LoadReason::Code)
     }
 
-    fn begin_reloads(self: &Arc<Self>, reason: Reason) -> Loading {
+    fn begin_reloads(self: &Arc<Self>, reason: LoadReason) -> Loading {
         let mut slots = self.slots();
         let has_policy_changed = self.has_policy_changed();
         let mut loading = Vec::new();
@@ -233,7 +234,7 @@ impl Registry {
             match &slot.attempt {
                 Some(attempt) => loading.push(attempt.phase.clone()),
                 None if slot.is_changed() => loading.push(self.start(slot, reason)),
-                None if has_policy_changed && !slot.is_gone() => loading.push(self.start(slot, Reason::Policy)),
+                None if has_policy_changed && !slot.is_gone() => loading.push(self.start(slot, LoadReason::Policy)),
                 None => {}
             }
         }
@@ -242,7 +243,7 @@ impl Registry {
 
     /// Returns whether a file of the policy differs from the last time. One `stat` for each.
     fn has_policy_changed(&self) -> bool {
-        let now = PolicyFiles::of(&*self.shared.policy);
+        let now = PolicyFiles::from_policy(&*self.shared.policy);
         let mut known = self.policy_files.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = *known != now;
         *known = now;
@@ -279,14 +280,14 @@ impl Registry {
         let mut slots = self.slots();
         let slot = slots.iter_mut().find(|slot| slot.source == *outdated.source())?;
         if slot.attempt.is_none() && (slot.is_described() || slot.is_changed()) {
-            let _ = self.start(slot, Reason::Code);
+            let _ = self.start(slot, LoadReason::Code);
         }
         let attempt = slot.attempt.as_ref().filter(|attempt| attempt.is_waited_for)?;
         Some((attempt.phase.clone(), attempt.begun))
     }
 
     /// Begins an attempt, whose task is spawned at once.
-    fn start(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> channel::Receiver<Phase> {
+    fn start(self: &Arc<Self>, slot: &mut PluginSlot, reason: LoadReason) -> channel::Receiver<Phase> {
         let (StartedLoads { work, phase }, receiver) = self.attempt(slot, reason);
         if let Some(attempt) = &mut slot.attempt {
             attempt.task = Some(tokio::spawn(work.run(phase)));
@@ -295,10 +296,14 @@ impl Registry {
     }
 
     /// Begins an attempt without a task.
-    fn attempt(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> (StartedLoads, channel::Receiver<Phase>) {
+    fn attempt(
+        self: &Arc<Self>,
+        slot: &mut PluginSlot,
+        reason: LoadReason,
+    ) -> (StartedLoads, channel::Receiver<Phase>) {
         let number = self.next_number();
         let (phase, receiver) = channel::channel(Phase::Waiting);
-        let work = Work {
+        let work = LoadInput {
             registry: Arc::downgrade(self),
             shared: self.shared.clone(),
             slot: slot.number,
@@ -310,21 +315,21 @@ impl Registry {
             reason,
         };
         let (begun, is_waited_for) = (Instant::now(), !slot.is_restless);
-        slot.attempt = Some(Attempt { number, begun, phase: receiver.clone(), task: None, is_waited_for });
+        slot.attempt = Some(LoadAttempt { number, begun, phase: receiver.clone(), task: None, is_waited_for });
         (StartedLoads { work, phase }, receiver)
     }
 
     /// Puts the result of an attempt in its place, unless the attempt was given up.
-    fn settle(self: &Arc<Self>, work: &Work, state: FileState, outcome: Outcome) {
+    fn settle(self: &Arc<Self>, work: &LoadInput, state: FileState, outcome: LoadOutcome) {
         let mut notices = Vec::new();
         let mut slots = self.slots();
-        let is_current = |slot: &Slot| {
+        let is_current = |slot: &PluginSlot| {
             slot.number == work.slot && slot.attempt.as_ref().is_some_and(|attempt| attempt.number == work.number)
         };
         let Some(at) = slots.iter().position(is_current) else { return };
         slots[at].end_attempt(state);
         match outcome {
-            Outcome::Loaded(loaded) => match displaced(&slots, at, &loaded.generation) {
+            LoadOutcome::Loaded(loaded) => match displaced(&slots, at, &loaded.generation) {
                 Ok(displaced) => {
                     displaced.into_iter().for_each(|(weaker, error)| notices.push(slots[weaker].displace(error)));
                     let is_first = !slots[at].is_settled;
@@ -342,13 +347,13 @@ impl Registry {
                 }
                 Err(error) => notices.push(slots[at].refuse(error)),
             },
-            Outcome::Unchanged => slots[at].is_settled = true,
-            Outcome::Refused(error) if slots[at].is_disabled(&error) => slots[at].is_settled = true,
-            Outcome::Refused(error) => notices.push(slots[at].refuse(error)),
-            Outcome::Missing if work.reason == Reason::Refresh || slots[at].is_described() => {
+            LoadOutcome::Unchanged => slots[at].is_settled = true,
+            LoadOutcome::Refused(error) if slots[at].is_disabled(&error) => slots[at].is_settled = true,
+            LoadOutcome::Refused(error) => notices.push(slots[at].refuse(error)),
+            LoadOutcome::Missing if work.reason == LoadReason::Refresh || slots[at].is_described() => {
                 notices.push(slots[at].remove());
             }
-            Outcome::Missing => {
+            LoadOutcome::Missing => {
                 slots[at].is_settled = true;
                 if slots[at].missing_since.is_none() {
                     slots[at].missing_since = Some(Instant::now());
@@ -356,10 +361,10 @@ impl Registry {
                 }
             }
         }
-        self.current.store(Arc::new(PluginSet::of(&slots)));
+        self.current.store(Arc::new(PluginSet::from_slots(&slots)));
         // A file that was written to while it was loaded may have been read half-written.
         if let Some(slot) = slots.get_mut(at).filter(|slot| slot.number == work.slot && slot.is_changed()) {
-            let _ = self.start(slot, Reason::Code);
+            let _ = self.start(slot, LoadReason::Code);
         }
         drop(slots);
         notices.into_iter().for_each(|notice| (self.on_notice)(notice));
@@ -378,10 +383,11 @@ impl Registry {
 
     fn remove_missing(&self, number: u64) {
         let mut slots = self.slots();
-        let is_missing = |slot: &Slot| slot.attempt.is_none() && slot.missing_since.is_some() && !slot.is_changed();
+        let is_missing =
+            |slot: &PluginSlot| slot.attempt.is_none() && slot.missing_since.is_some() && !slot.is_changed();
         let Some(slot) = slots.iter_mut().find(|slot| slot.number == number && is_missing(slot)) else { return };
         let notice = slot.remove();
-        self.current.store(Arc::new(PluginSet::of(&slots)));
+        self.current.store(Arc::new(PluginSet::from_slots(&slots)));
         drop(slots);
         (self.on_notice)(notice);
     }
@@ -392,7 +398,7 @@ impl Registry {
         current.problems().iter().find(|(name, _)| name == plugin).map(|(_, problem)| problem.clone())
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+    fn slots(&self) -> MutexGuard<'_, Vec<PluginSlot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -415,10 +421,10 @@ impl LoadedPlugins for Registry {
         self.current().plugin_infos()
     }
 
-    fn settings(&self, plugin: &PluginAuthority) -> Option<Settings> {
+    fn settings(&self, plugin: &PluginAuthority) -> Option<GenerationSettings> {
         let current = self.current();
         let is_same = |loaded: &&Arc<Loaded>| loaded.program().authority.identity() == plugin.identity();
         let program = current.loaded().iter().find(is_same)?.program();
-        Some(Settings { config: program.config.clone(), generation: program.number })
+        Some(GenerationSettings { config: program.config.clone(), generation: program.number })
     }
 }

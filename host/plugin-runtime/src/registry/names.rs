@@ -11,7 +11,7 @@ use crate::loading::generation::Generation;
 use crate::loading::lists::Lists;
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
-use crate::registry::slot::Slot;
+use crate::registry::slot::PluginSlot;
 use std::sync::Arc;
 
 /// Checks the name of a new generation for the slot at `at` against all others. A plugin keeps its name as long as it
@@ -19,7 +19,11 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// The generation itself loses to another plugin.
-pub(super) fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, LoadError)>, LoadError> {
+pub(super) fn displaced(
+    slots: &[PluginSlot],
+    at: usize,
+    new: &Generation,
+) -> Result<Vec<(usize, LoadError)>, LoadError> {
     if let Some(old) = slots[at].loaded.as_ref().filter(|old| old.program().name != new.program.name) {
         let (from, to) = (old.program().name.to_string(), new.program.name.to_string());
         return Err(LoadError::Renamed { from, to });
@@ -39,12 +43,12 @@ pub(super) fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<V
 
 /// Returns whether the plugin of the slot at `other` keeps its names before one that is loaded for the slot at `at`:
 /// names of a first load go by the order of slots, names of a reload must be free.
-fn is_stronger(slots: &[Slot], other: usize, at: usize) -> bool {
+fn is_stronger(slots: &[PluginSlot], other: usize, at: usize) -> bool {
     slots[at].is_settled || other < at
 }
 
 /// The plugins of all other slots, with their positions.
-fn others(slots: &[Slot], at: usize) -> impl Iterator<Item = (usize, &Arc<Loaded>)> {
+fn others(slots: &[PluginSlot], at: usize) -> impl Iterator<Item = (usize, &Arc<Loaded>)> {
     slots.iter().enumerate().filter(move |(i, _)| *i != at).filter_map(|(i, slot)| Some((i, slot.loaded.as_ref()?)))
 }
 
@@ -59,7 +63,7 @@ fn collision(new: &Generation, other: &Generation) -> Option<LoadError> {
 
 /// Removes from a plugin that is loaded for the slot at `at` the tools and commands whose names stronger plugins have,
 /// from their loads or from their instances' offers. Returns phrases for the removed items.
-pub(super) fn without_taken(slots: &[Slot], at: usize, loaded: Arc<Loaded>) -> (Arc<Loaded>, Vec<String>) {
+pub(super) fn without_taken(slots: &[PluginSlot], at: usize, loaded: Arc<Loaded>) -> (Arc<Loaded>, Vec<String>) {
     let stronger: Vec<&Arc<Loaded>> =
         others(slots, at).filter(|(i, _)| is_stronger(slots, *i, at)).map(|(_, loaded)| loaded).collect();
     let has =
@@ -77,7 +81,7 @@ pub(super) fn without_taken(slots: &[Slot], at: usize, loaded: Arc<Loaded>) -> (
 
 /// Removes the tools and commands of the slots after `at` whose names belong to the load of this slot, which settled
 /// after them. Returns the notices.
-pub(super) fn take_names(slots: &mut [Slot], at: usize) -> Vec<Notice> {
+pub(super) fn take_names(slots: &mut [PluginSlot], at: usize) -> Vec<Notice> {
     let Some(first) = slots[at].loaded.clone() else { return Vec::new() };
     let name = first.program().name.to_string();
     let mut notices = Vec::new();
@@ -98,7 +102,7 @@ pub(super) fn take_names(slots: &mut [Slot], at: usize) -> Vec<Notice> {
 
 /// Removes from lists of the slot at `at` the items with a name of another plugin. Returns phrases for the removed
 /// items.
-pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<String> {
+pub(super) fn remove_taken(slots: &[PluginSlot], at: usize, lists: &mut Lists) -> Vec<String> {
     let owner = |has: &dyn Fn(&Lists) -> bool| {
         let owner = others(slots, at).find(|(_, loaded)| has(&loaded.lists) || has(&loaded.own));
         owner.map(|(_, loaded)| loaded.program().name.to_string())
@@ -111,7 +115,7 @@ pub(super) fn remove_taken(slots: &[Slot], at: usize, lists: &mut Lists) -> Vec<
 
 /// Settles the names that appeared while plugins run, after the slots at `new` got new generations: these take their
 /// names from all others, but names from before their load from no plugin. Returns the notices.
-pub(super) fn settle_running(slots: &mut [Slot], new: &[usize]) -> Vec<Notice> {
+pub(super) fn settle_running(slots: &mut [PluginSlot], new: &[usize]) -> Vec<Notice> {
     let has_offer = |at: &usize| slots[*at].loaded.as_ref().is_some_and(|loaded| loaded.offer().is_some());
     let (last, first): (Vec<usize>, Vec<usize>) = (0..slots.len()).filter(has_offer).partition(|at| new.contains(at));
     let mut notices = Vec::new();

@@ -16,14 +16,14 @@ use crate::loading::blocking;
 use crate::loading::last_offer;
 use crate::loading::lists::Lists;
 use crate::loading::offer::Description;
-use crate::loading::source::Source;
+use crate::loading::source::PluginSource;
 use crate::registry::Registry;
 use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::{left_out, remove_taken};
 use crate::registry::notice::NoticeEvent;
 use crate::registry::offer_task::OfferTask;
 use crate::registry::plugin_set::PluginSet;
-use crate::registry::slot::Slot;
+use crate::registry::slot::PluginSlot;
 use futures_util::future::join_all;
 use std::future::pending;
 use std::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ impl Registry {
     }
 
     /// Waits until the plugin from this source has been asked once. A list ends within its time, so the wait does, too.
-    pub(super) async fn offer_settled(&self, source: &Source, token: &CancellationToken) {
+    pub(super) async fn offer_settled(&self, source: &PluginSource, token: &CancellationToken) {
         let first = || Some(self.slots().iter().find(|slot| slot.source == *source)?.offers.as_ref()?.settled());
         if let Some(first) = first() {
             token.run_until_cancelled(first).await;
@@ -73,7 +73,7 @@ impl Registry {
     }
 
     /// Begins to ask the current generation of a slot, if it can answer.
-    pub(super) fn follow_offers(self: &Arc<Self>, slot: &mut Slot) {
+    pub(super) fn follow_offers(self: &Arc<Self>, slot: &mut PluginSlot) {
         let can_answer = |loaded: &Arc<Loaded>| loaded.generation.has_offers() && !loaded.generation.is_described();
         let Some(loaded) = slot.loaded.clone().filter(can_answer).filter(|_| self.follows_offers()) else { return };
         let (sender, first) = watch::channel(());
@@ -154,7 +154,7 @@ impl Following {
     fn settle(&mut self, checked: Result<Checked, String>) -> bool {
         let Some(registry) = self.registry.upgrade() else { return false };
         let mut slots = registry.slots();
-        let is_current = |slot: &Slot| {
+        let is_current = |slot: &PluginSlot| {
             let generation = slot.loaded.as_ref().map(|loaded| &loaded.generation);
             slot.number == self.slot && generation.is_some_and(|own| Arc::ptr_eq(own, &self.loaded.generation))
         };
@@ -172,7 +172,7 @@ impl Following {
         };
         if let Some(next) = next {
             slots[at].loaded = Some(Arc::new(next));
-            registry.current.store(Arc::new(PluginSet::of(&slots)));
+            registry.current.store(Arc::new(PluginSet::from_slots(&slots)));
         }
         let notice = self.reports.next(&problems).map(|text| slots[at].notice(NoticeEvent::Offer(text)));
         drop(slots);
@@ -185,7 +185,7 @@ impl Following {
 
 /// The plugin with its current offer. `None` if nothing changes.
 fn accepted(
-    slots: &[Slot],
+    slots: &[PluginSlot],
     at: usize,
     current: &Loaded,
     checked: Checked,

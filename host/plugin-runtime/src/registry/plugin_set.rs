@@ -1,8 +1,8 @@
 //! The plugins that calls see: an immutable snapshot.
 
-use crate::loading::lists::{CommandDefinition, Tool};
+use crate::loading::lists::{CommandDefinition, ListedTool};
 use crate::registry::loaded::{Loaded, ToolRef};
-use crate::registry::slot::Slot;
+use crate::registry::slot::PluginSlot;
 use pinion_protocol::{HookPoint, Instructions, ToolDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct PluginSet {
 }
 
 impl PluginSet {
-    pub(crate) fn of(slots: &[Slot]) -> Self {
+    pub(crate) fn from_slots(slots: &[PluginSlot]) -> Self {
         let mut set = Self::default();
         for slot in slots {
             if let Some(problem) = &slot.problem {
@@ -82,7 +82,7 @@ impl PluginSet {
     }
 
     /// All tools, including tools that serve only as resources.
-    pub(crate) fn all_tools(&self) -> impl Iterator<Item = &Tool> {
+    pub(crate) fn all_tools(&self) -> impl Iterator<Item = &ListedTool> {
         self.loaded.iter().flat_map(|loaded| &loaded.lists.tools)
     }
 

@@ -2,9 +2,9 @@
 
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
-use crate::loading::source::{FileOrigin, Source};
+use crate::loading::source::{FileOrigin, PluginSource};
 use crate::loading::stamp::Stamp;
-use crate::registry::attempt::{Attempt, FileState};
+use crate::registry::attempt::{FileState, LoadAttempt};
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::offer_task::OfferTask;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A source of a plugin, loaded or not.
-pub(crate) struct Slot {
+pub(crate) struct PluginSlot {
     /// Identifies the slot; the number is unique among all slots and attempts.
     pub(super) number: u64,
-    pub(super) source: Source,
+    pub(super) source: PluginSource,
     /// The plugin's share of the resources that all plugins need; an error when there are too many plugins.
     pub(super) share: Result<Arc<Share>, LoadError>,
     /// The state of the file when the last attempt began.
@@ -27,7 +27,7 @@ pub(crate) struct Slot {
     pub(super) problem: Option<LoadError>,
     pub(super) generations: u32,
     /// The load that is under way.
-    pub(super) attempt: Option<Attempt>,
+    pub(super) attempt: Option<LoadAttempt>,
     /// The first load has ended.
     pub(super) is_settled: bool,
     /// The file was being written to during the whole last attempt.
@@ -36,8 +36,8 @@ pub(crate) struct Slot {
     pub(super) missing_since: Option<Instant>,
 }
 
-impl Slot {
-    pub(super) fn new(number: u64, source: Source, share: Result<Arc<Share>, LoadError>) -> Self {
+impl PluginSlot {
+    pub(super) fn new(number: u64, source: PluginSource, share: Result<Arc<Share>, LoadError>) -> Self {
         Self {
             number,
             source,
@@ -58,14 +58,14 @@ impl Slot {
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match (&self.loaded, &self.source) {
             (Some(loaded), _) => Cow::Borrowed(&loaded.program().name),
-            (None, Source::File { path, .. }) => path.file_name().unwrap_or_default().to_string_lossy(),
-            (None, Source::BuiltIn { name, .. }) => Cow::Borrowed(name),
+            (None, PluginSource::File { path, .. }) => path.file_name().unwrap_or_default().to_string_lossy(),
+            (None, PluginSource::BuiltIn { name, .. }) => Cow::Borrowed(name),
         }
     }
 
     /// Returns whether a plugin was left out because the user disabled it, which is not worth a notice.
     pub(super) fn is_disabled(&self, error: &LoadError) -> bool {
-        let is_named = matches!(&self.source, Source::File { origin: FileOrigin::Named, .. });
+        let is_named = matches!(&self.source, PluginSource::File { origin: FileOrigin::Named, .. });
         matches!(error, LoadError::Disabled(_)) && self.loaded.is_none() && !is_named
     }
 

@@ -17,7 +17,7 @@
 //!
 //! Compiling is in [`crate::loading`]; the authority of a plugin is in [`crate::capability`].
 
-use crate::loading::source::{FileOrigin, Source};
+use crate::loading::source::{FileOrigin, PluginSource};
 use crate::registry::Registry;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::path::{Path, PathBuf};
@@ -93,14 +93,14 @@ async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut 
 }
 
 /// Returns the plugin files in these directories, sorted within each. A missing directory holds no files.
-pub fn plugins_in(directories: &[PluginDirectory]) -> Vec<Source> {
+pub fn plugins_in(directories: &[PluginDirectory]) -> Vec<PluginSource> {
     let mut sources = Vec::new();
     for directory in directories {
         let entries = std::fs::read_dir(&directory.path).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries.filter_map(|entry| plugin_at(entry.path())).collect();
         files.sort_unstable();
         let origin = directory.origin;
-        sources.extend(files.into_iter().map(|path| Source::File { path, origin }));
+        sources.extend(files.into_iter().map(|path| PluginSource::File { path, origin }));
     }
     sources
 }

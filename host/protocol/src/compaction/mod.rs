@@ -20,7 +20,7 @@ pub const SUMMARY_FRAME: &str =
 
 /// Data of a compaction message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct CompactionRecord {
     /// Replaces the messages that are not kept; empty when all are kept.
     pub summary: String,
     /// Number of messages to keep at the start, before the summary.
@@ -66,7 +66,7 @@ pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     seen
 }
 
-fn record(message: &Message) -> Option<Record> {
+fn record(message: &Message) -> Option<CompactionRecord> {
     match message {
         Message::Extension(extension) if extension.kind == COMPACTION_MESSAGE => {
             serde_json::from_value(extension.data.clone()).ok()
@@ -81,7 +81,7 @@ pub fn is_summary(message: &Message) -> bool {
     message.content.first().and_then(Content::as_text).is_some_and(|text| text.starts_with(SUMMARY_FRAME))
 }
 
-impl Record {
+impl CompactionRecord {
     /// Returns the messages that the model sees instead of `messages` after this compaction.
     pub fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {
         let (head, rest) = messages.split_at(messages.len() - self.kept.min(messages.len()));

@@ -3,7 +3,7 @@
 //! Pure functions of messages and a budget. Their result fits any budget of at least [`MIN_TOKENS`] tokens, and never
 //! parts a call from its result: the kept part begins with a message that is not a result.
 
-use super::{Cut, Record, SUMMARY_FRAME, is_summary};
+use super::{CompactionRecord, Cut, SUMMARY_FRAME, is_summary};
 use crate::bound::cut_middle;
 use crate::compaction::policy::CompactionPolicy;
 use crate::content::text_of;
@@ -65,7 +65,7 @@ pub struct Retained {
 
 impl Retained {
     /// Keeps at most so many messages at both ends, and fewer where a call would lose its result.
-    pub fn of(messages: &[Arc<Message>], first: usize, recent: usize) -> Self {
+    pub fn from_messages(messages: &[Arc<Message>], first: usize, recent: usize) -> Self {
         let is_boundary = |at: &usize| !matches!(messages.get(*at).map(|m| &**m), Some(Message::ToolResult(_)));
         let start = messages.len() - recent.min(messages.len());
         let start = (start..=messages.len()).find(is_boundary).unwrap_or(messages.len());
@@ -80,7 +80,7 @@ impl Retained {
     pub fn with_results(messages: &[Arc<Message>], first: usize, recent: usize, policy: &CompactionPolicy) -> Self {
         let is_result = |message: &&Arc<Message>| matches!(***message, Message::ToolResult(_));
         let results = messages.iter().skip(first.max(1)).take_while(is_result).count();
-        let kept = Self::of(messages, if first == 0 { 0 } else { first + results }, recent);
+        let kept = Self::from_messages(messages, if first == 0 { 0 } else { first + results }, recent);
         let has_results = messages[..kept.first].iter().any(|message| is_result(&message));
         Self { first_cut: has_results.then(|| policy.cut(0)), ..kept }
     }
@@ -91,8 +91,8 @@ impl Retained {
     }
 
     /// Returns the record of a compaction that keeps so many messages at the end.
-    pub fn record(&self, summary: String, kept: usize) -> Record {
-        Record { summary, first: self.first, kept, cut: self.cut, first_cut: self.first_cut }
+    pub fn record(&self, summary: String, kept: usize) -> CompactionRecord {
+        CompactionRecord { summary, first: self.first, kept, cut: self.cut, first_cut: self.first_cut }
     }
 
     /// Returns the messages in between.
@@ -101,16 +101,20 @@ impl Retained {
     }
 
     /// Returns the record of a compaction that only shortens tool results; `None` if it would change nothing.
-    pub fn only_cut(&self, messages: &[Arc<Message>]) -> Option<Record> {
+    pub fn only_cut(&self, messages: &[Arc<Message>]) -> Option<CompactionRecord> {
         self.cut.or(self.first_cut)?;
         Some(self.record(String::new(), messages.len() - self.first))
     }
 }
 
 /// Cuts the results of old tool calls; returns `None` if that is not enough.
-pub fn cut_results(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> Option<Record> {
+pub fn cut_results(
+    messages: &[Arc<Message>],
+    budget: &TokenBudget<'_>,
+    policy: &CompactionPolicy,
+) -> Option<CompactionRecord> {
     let cut = Some(policy.cut(policy.keep_recent));
-    let record = Record { kept: messages.len(), cut, ..Record::default() };
+    let record = CompactionRecord { kept: messages.len(), cut, ..CompactionRecord::default() };
     budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some(record)
 }
 
@@ -148,7 +152,7 @@ fn recent(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &Compacti
             continue;
         }
         for cut in [None, Some(cut)] {
-            let record = Record { kept: count, cut, ..Record::default() };
+            let record = CompactionRecord { kept: count, cut, ..CompactionRecord::default() };
             if budget.count(&record.apply(tail, Timestamp::UNIX_EPOCH)) <= half {
                 return (count, cut);
             }
@@ -170,7 +174,8 @@ pub fn for_summary(
     let most = policy.cut(0);
     for bytes in [most.bytes, most.bytes / 4, most.bytes / 16] {
         let cut = Some(Cut { bytes, ..most });
-        let shorter = Record { kept: messages.len(), cut, ..Record::default() }.apply(messages, Timestamp::UNIX_EPOCH);
+        let shorter = CompactionRecord { kept: messages.len(), cut, ..CompactionRecord::default() }
+            .apply(messages, Timestamp::UNIX_EPOCH);
         if budget.holds(&shorter) {
             return shorter;
         }
@@ -181,7 +186,7 @@ pub fn for_summary(
 }
 
 /// Puts a summary between the kept parts, and cuts it until everything fits.
-pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &TokenBudget<'_>) -> Record {
+pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &TokenBudget<'_>) -> CompactionRecord {
     let mut record = kept.record(summary, kept.count);
     let mut bytes = record.summary.len();
     while !budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)) && bytes > 0 {
@@ -268,7 +273,7 @@ mod tests {
         let summary = "It read a file. ".repeat(1_000);
         let fitted = |tokens: u64| {
             let budget = TokenBudget { tokens, tracker: &tracker };
-            fit(&messages, summary.clone(), Retained::of(&messages, 1, 1), &budget).summary
+            fit(&messages, summary.clone(), Retained::from_messages(&messages, 1, 1), &budget).summary
         };
         assert_eq!(fitted(1_000_000), summary);
         let cut = fitted(2_000);

@@ -71,7 +71,7 @@ pub enum CallFailure {
 
 impl CallFailure {
     /// Returns the failure of a call that failed.
-    pub fn of(result: &Result<ToolOutput, ToolError>) -> Option<Self> {
+    pub fn from_result(result: &Result<ToolOutput, ToolError>) -> Option<Self> {
         match result {
             Ok(output) => output.is_error.then_some(Self::Reported),
             Err(ToolError::InvalidArguments { .. }) => Some(Self::InvalidInput),
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn failure_keeps_what_hooks_need_to_know() {
         let failed = ToolError::Failed { tool: "t".into(), message: "m".into(), retryable: true };
-        assert_eq!(CallFailure::of(&Err(failed)), Some(CallFailure::Failed { retryable: true }));
+        assert_eq!(CallFailure::from_result(&Err(failed)), Some(CallFailure::Failed { retryable: true }));
         let reported = ToolOutput { is_error: true, ..ToolOutput::text("exit code 1") };
-        assert_eq!(CallFailure::of(&Ok(reported)), Some(CallFailure::Reported));
-        assert_eq!(CallFailure::of(&Ok(ToolOutput::text("fine"))), None);
+        assert_eq!(CallFailure::from_result(&Ok(reported)), Some(CallFailure::Reported));
+        assert_eq!(CallFailure::from_result(&Ok(ToolOutput::text("fine"))), None);
     }
 }

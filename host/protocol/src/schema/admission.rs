@@ -66,7 +66,7 @@ pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
 /// # Errors
 /// Fails like [`check_schema`].
 pub fn measure(schema: &Value) -> Result<Measure, SchemaError> {
-    let mut scan = Scan::default();
+    let mut scan = SchemaScan::default();
     scan.value(schema, 0)?;
     let bytes = json_bytes(schema);
     if bytes > MAX_BYTES {
@@ -114,11 +114,11 @@ fn error<T>(problem: impl Into<String>) -> Result<T, SchemaError> {
 
 /// Visits each value of the schema once, regardless of its meaning.
 #[derive(Default)]
-struct Scan {
+struct SchemaScan {
     patterns: u64,
 }
 
-impl Scan {
+impl SchemaScan {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), SchemaError> {
         if depth > MAX_DEPTH {
             return error(format!("nests deeper than {MAX_DEPTH} levels"));

@@ -16,12 +16,12 @@ const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
 /// If the arguments are valid as they are, only whole numbers with a fraction, such as `10.0`, lose it: JSON Schema accepts them as
 /// integers, and programs that read an integer do not.
 pub fn repaired(schema: &Value, arguments: &Value, is_valid: bool) -> Option<Value> {
-    let mut repair = Repair { root: schema, left: MAX_STEPS, only_whole: is_valid };
+    let mut repair = ArgumentRepair { root: schema, left: MAX_STEPS, only_whole: is_valid };
     let repaired = match arguments {
         Value::String(text) if !is_valid => object(text)?,
         arguments => arguments.clone(),
     };
-    Size::of(&repaired)?;
+    Size::from_arguments(&repaired)?;
     let repaired = repair.value(schema, repaired, 0);
     (repaired != *arguments).then_some(repaired)
 }
@@ -68,14 +68,14 @@ fn object(text: &str) -> Option<Value> {
     None
 }
 
-struct Repair<'a> {
+struct ArgumentRepair<'a> {
     root: &'a Value,
     left: usize,
     /// Only whole numbers lose their fraction.
     only_whole: bool,
 }
 
-impl<'a> Repair<'a> {
+impl<'a> ArgumentRepair<'a> {
     fn value(&mut self, schema: &'a Value, value: Value, depth: usize) -> Value {
         let mut options = Vec::new();
         self.options(schema, depth, &mut options);

@@ -27,7 +27,7 @@ pub struct Size {
 
 impl Size {
     /// Measures arguments; `None` when they nest deeper than [`MAX_NESTING`].
-    pub fn of(arguments: &Value) -> Option<Self> {
+    pub fn from_arguments(arguments: &Value) -> Option<Self> {
         let mut size = Self::default();
         size.add(arguments, 0).then_some(size)
     }
@@ -62,15 +62,15 @@ pub fn is_small(measure: Measure, size: Size) -> bool {
 /// Returns whether validation would stay within `MAX_WORK`, by walking the schema over the arguments without
 /// shortcuts. Requires an admitted schema and arguments within [`MAX_NESTING`].
 pub fn is_bearable(schema: &Value, arguments: &Value) -> bool {
-    Walk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
+    SchemaWalk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
 }
 
-struct Walk<'a> {
+struct SchemaWalk<'a> {
     root: &'a Value,
     left: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SchemaWalk<'a> {
     fn visit(&mut self, schema: &'a Value, value: &Value) -> Option<()> {
         self.spend(1)?;
         let Some(fields) = schema.as_object() else { return Some(()) };
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
         }
         if let (Some(Value::Bool(true)), Value::Array(_)) = (fields.get("uniqueItems"), value) {
             // Validators hash or sort the items.
-            self.spend(Size::of(value).map_or(u64::MAX, |size| size.values.saturating_mul(16)))?;
+            self.spend(Size::from_arguments(value).map_or(u64::MAX, |size| size.values.saturating_mul(16)))?;
         }
         Some(())
     }
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn arguments_that_nest_too_deeply_have_no_size() {
         let nested = |levels: usize| (0..levels).fold(json!("x"), |value, _| json!([value]));
-        assert_eq!(Size::of(&json!({ "a": ["xy", 1] })), Some(Size { values: 4, text: 3 }));
-        assert!(Size::of(&nested(MAX_NESTING)).is_some());
-        assert!(Size::of(&nested(MAX_NESTING + 1)).is_none());
+        assert_eq!(Size::from_arguments(&json!({ "a": ["xy", 1] })), Some(Size { values: 4, text: 3 }));
+        assert!(Size::from_arguments(&nested(MAX_NESTING)).is_some());
+        assert!(Size::from_arguments(&nested(MAX_NESTING + 1)).is_none());
     }
 
     #[test]

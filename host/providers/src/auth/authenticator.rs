@@ -8,7 +8,7 @@ use super::aws;
 use super::credentials::{Credentials, secret_value, trimmed};
 use super::google::GoogleTokens;
 use super::scheme::Auth;
-use crate::transport::Transport;
+use crate::transport::HttpTransport;
 use bytes::Bytes;
 use pinion_protocol::ProviderError;
 use reqwest::Url;
@@ -25,7 +25,7 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    pub(crate) fn new(auth: Auth, region: Option<String>, transport: Transport) -> Self {
+    pub(crate) fn new(auth: Auth, region: Option<String>, transport: HttpTransport) -> Self {
         Self { auth, region, google: GoogleTokens::new(transport) }
     }
 
@@ -87,7 +87,7 @@ mod tests {
     use reqwest::header::HeaderValue;
 
     async fn header(auth: Auth, key: &str) -> String {
-        let transport = Transport::new(Default::default(), &[]).unwrap();
+        let transport = HttpTransport::new(Default::default(), &[]).unwrap();
         let authenticator = Authenticator::new(auth, None, transport);
         let url = Url::parse("https://bedrock-runtime.us-west-2.amazonaws.com/model/m/converse-stream").unwrap();
         match authenticator.credentials(&SecretString::from(key), &url, &Bytes::new()).await {

@@ -6,7 +6,7 @@
 //! print-access-token` as a key command. Documentation:
 //! <https://developers.google.com/identity/protocols/oauth2/service-account#httprest>.
 
-use crate::transport::{Outgoing, Transport};
+use crate::transport::{HttpTransport, Outgoing};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -61,7 +61,7 @@ enum File {
 /// Exchanges credentials files for tokens and caches the last one.
 #[derive(Debug)]
 pub(crate) struct GoogleTokens {
-    transport: Transport,
+    transport: HttpTransport,
     cached: Mutex<Option<CachedToken>>,
 }
 
@@ -73,7 +73,7 @@ struct CachedToken {
 }
 
 /// The fields of a form.
-type Form = Vec<(&'static str, SecretString)>;
+type FormFields = Vec<(&'static str, SecretString)>;
 
 #[derive(Deserialize)]
 struct TokenResponse {
@@ -87,7 +87,7 @@ fn one_hour() -> u64 {
 }
 
 impl GoogleTokens {
-    pub(crate) fn new(transport: Transport) -> Self {
+    pub(crate) fn new(transport: HttpTransport) -> Self {
         Self { transport, cached: Mutex::new(None) }
     }
 
@@ -137,7 +137,7 @@ impl GoogleTokens {
 
 impl File {
     /// Returns the URL of the exchange and the form to post there.
-    fn exchange(&self, now: Timestamp) -> Result<(Url, Form), ProviderError> {
+    fn exchange(&self, now: Timestamp) -> Result<(Url, FormFields), ProviderError> {
         let plain = |text: &str| SecretString::from(text);
         match self {
             Self::ServiceAccount { client_email, private_key, private_key_id, token_uri } => {

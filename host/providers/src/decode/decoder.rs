@@ -1,7 +1,7 @@
 //! [`Decoder`], and [`EventDecoder`], which implements it for every format whose events are runs of bytes.
 
 use super::json::start_of;
-use super::repair::Repair;
+use super::repair::EventRepair;
 use pinion_protocol::{ProviderError, StreamEvent};
 use serde_json::value::RawValue;
 
@@ -78,13 +78,13 @@ const DONE: &[u8] = b"[DONE]";
 #[derive(Debug)]
 pub struct EventDecoder<F, R> {
     framing: F,
-    events: Events<R>,
+    events: ReplyEvents<R>,
 }
 
 #[derive(Debug)]
-struct Events<R> {
+struct ReplyEvents<R> {
     reply: R,
-    repair: Repair,
+    repair: EventRepair,
     has_event: bool,
     /// The first payload that is no event.
     foreign: Option<Vec<u8>>,
@@ -93,8 +93,12 @@ struct Events<R> {
 impl<F: Framing, R: ReplyState> EventDecoder<F, R> {
     /// A decoder for one reply. Tool calls without an ID receive one that begins with `id_seed`.
     pub fn new(id_seed: impl Into<String>) -> Self {
-        let events =
-            Events { reply: R::new(id_seed.into()), repair: Repair::default(), has_event: false, foreign: None };
+        let events = ReplyEvents {
+            reply: R::new(id_seed.into()),
+            repair: EventRepair::default(),
+            has_event: false,
+            foreign: None,
+        };
         Self { framing: F::default(), events }
     }
 }
@@ -114,14 +118,14 @@ impl<F: Framing, R: ReplyState> Decoder for EventDecoder<F, R> {
             self.events.interpret(payload, out)?;
         }
         match &self.events {
-            Events { reply, .. } if reply.has_ended() => Ok(()),
-            Events { has_event: false, foreign: Some(foreign), .. } => Err(no_event(foreign)),
+            ReplyEvents { reply, .. } if reply.has_ended() => Ok(()),
+            ReplyEvents { has_event: false, foreign: Some(foreign), .. } => Err(no_event(foreign)),
             _ => self.events.reply.close(out),
         }
     }
 }
 
-impl<R: ReplyState> Events<R> {
+impl<R: ReplyState> ReplyEvents<R> {
     /// Passes on the objects of a payload: one, or a list of them.
     fn interpret(&mut self, payload: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         match payload {

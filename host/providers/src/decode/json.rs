@@ -97,8 +97,8 @@ pub(crate) use default_for;
 
 /// Deserializes a string; any other value becomes an empty one.
 pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, str>, D::Error> {
-    struct Text;
-    impl<'de> Visitor<'de> for Text {
+    struct TextVisitor;
+    impl<'de> Visitor<'de> for TextVisitor {
         type Value = Cow<'de, str>;
         default_for!(null bool number list object);
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,14 +111,14 @@ pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result
             Ok(Cow::Owned(text.to_owned()))
         }
     }
-    deserializer.deserialize_any(Text)
+    deserializer.deserialize_any(TextVisitor)
 }
 
 /// Deserializes a count or an index, which some gateways write as a string; any other value than a number from 0 becomes
 /// `None`.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    struct Count;
-    impl<'de> Visitor<'de> for Count {
+    struct CountVisitor;
+    impl<'de> Visitor<'de> for CountVisitor {
         type Value = Option<u64>;
         default_for!(null bool list object);
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,7 +137,7 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
             Ok((count >= 0.0).then_some(count as u64))
         }
     }
-    deserializer.deserialize_any(Count)
+    deserializer.deserialize_any(CountVisitor)
 }
 
 /// Deserializes a flag; any other value becomes `false`.

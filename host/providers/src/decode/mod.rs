@@ -18,10 +18,10 @@ pub use decoder::Decoder;
 pub(crate) use decoder::{EventDecoder, ReplyState, began_again, broke_off, settled};
 pub(crate) use parts::{MAX_PARTS, MAX_SIGNATURE, Parts, too_large_signature, too_many_parts};
 pub(crate) use sse::{MAX_EVENT_BYTES, SseParser};
-pub(crate) use writer::{Writer, Writing};
+pub(crate) use writer::{PartWriter, Writing};
 
 /// Decodes replies that arrive as server-sent events.
 pub(crate) type SseDecoder<R> = EventDecoder<SseParser, R>;
 
 /// Decodes replies that arrive as JSON Lines.
-pub(crate) type LineDecoder<R> = EventDecoder<ndjson::Lines, R>;
+pub(crate) type LineDecoder<R> = EventDecoder<ndjson::NdjsonLines, R>;

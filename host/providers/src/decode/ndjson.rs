@@ -6,12 +6,12 @@ use pinion_protocol::ProviderError;
 
 /// Splits a byte stream into lines.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct NdjsonLines {
     /// The start of an unterminated line.
     pending: Vec<u8>,
 }
 
-impl Framing for Lines {
+impl Framing for NdjsonLines {
     /// Consumes more bytes and passes each line that they complete to `sink`, in order, without its line end. Blank
     /// lines are skipped, and so is the name of a server-sent event's field.
     ///
@@ -48,7 +48,7 @@ impl Framing for Lines {
     }
 }
 
-impl Lines {
+impl NdjsonLines {
     fn bounded(&self, more: usize) -> Result<(), ProviderError> {
         match self.pending.len() + more > MAX_EVENT_BYTES {
             false => Ok(()),
@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn lines(packets: &[&[u8]]) -> Vec<String> {
-        let mut lines = Lines::default();
+        let mut lines = NdjsonLines::default();
         let mut out = Vec::new();
         for packet in packets {
             let keep = |line: &[u8]| {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn endless_line_fails_in_bounded_memory() {
-        let mut lines = Lines::default();
+        let mut lines = NdjsonLines::default();
         let packet = vec![b'x'; 1 << 20];
         let refused = (0..32).find_map(|_| lines.feed(&packet, |_| Ok(())).err());
         assert!(matches!(refused, Some(ProviderError::Malformed { .. })));

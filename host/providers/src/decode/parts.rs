@@ -26,25 +26,25 @@ pub(crate) fn too_large_signature() -> ProviderError {
 /// The parts of one reply, and the state of its event stream.
 #[derive(Debug)]
 pub(crate) struct Parts<K> {
-    open: Vec<Part<K>>,
+    open: Vec<OpenPart<K>>,
     /// The keys of the parts that have ended.
     past: Vec<K>,
     count: usize,
     call_ids: HashSet<String>,
-    state: State,
+    state: PartState,
     usage: Usage,
     id_seed: String,
 }
 
 #[derive(Debug, PartialEq)]
-enum State {
+enum PartState {
     Fresh,
     Started,
     Ended,
 }
 
 #[derive(Debug)]
-struct Part<K> {
+struct OpenPart<K> {
     key: K,
     index: usize,
     signature: Option<String>,
@@ -62,20 +62,20 @@ impl<K: PartialEq> Parts<K> {
             past: Vec::new(),
             count: 0,
             call_ids: HashSet::new(),
-            state: State::Fresh,
+            state: PartState::Fresh,
             usage: Usage::default(),
             id_seed,
         }
     }
 
     pub(crate) fn ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == PartState::Ended
     }
 
     /// Starts the reply; later calls do nothing.
     pub(crate) fn start(&mut self, model: Option<&str>, events: &mut Vec<StreamEvent>) {
-        if self.state == State::Fresh {
-            self.state = State::Started;
+        if self.state == PartState::Fresh {
+            self.state = PartState::Started;
             events.push(StreamEvent::Start { model: model.filter(|name| !name.is_empty()).map(str::to_owned) });
         }
     }
@@ -100,7 +100,7 @@ impl<K: PartialEq> Parts<K> {
             kind => kind,
         };
         events.push(StreamEvent::PartStart { index: self.count, part });
-        self.open.push(Part { key, index: self.count, signature: None, is_empty: true, initial: None });
+        self.open.push(OpenPart { key, index: self.count, signature: None, is_empty: true, initial: None });
         self.count += 1;
         Ok(())
     }
@@ -121,7 +121,7 @@ impl<K: PartialEq> Parts<K> {
 
     /// Stores content to emit at the part's end, unless a delta was or will be added.
     pub(crate) fn set_initial(&mut self, key: &K, text: String) {
-        if let Some(part) = self.part(key).filter(|part| part.is_empty && !text.is_empty()) {
+        if let Some(part) = self.open_part(key).filter(|part| part.is_empty && !text.is_empty()) {
             part.initial = Some(text);
         }
     }
@@ -131,7 +131,7 @@ impl<K: PartialEq> Parts<K> {
         if delta.is_empty() {
             return;
         }
-        if let Some(part) = self.part(key) {
+        if let Some(part) = self.open_part(key) {
             part.is_empty = false;
             events.push(StreamEvent::Delta { index: part.index, delta: delta.to_owned() });
         }
@@ -139,7 +139,7 @@ impl<K: PartialEq> Parts<K> {
 
     /// Appends to the part's signature. Parts that are not open are ignored.
     pub(crate) fn sign(&mut self, key: &K, piece: &str) -> Result<(), ProviderError> {
-        let Some(part) = self.part(key).filter(|_| !piece.is_empty()) else { return Ok(()) };
+        let Some(part) = self.open_part(key).filter(|_| !piece.is_empty()) else { return Ok(()) };
         let signature = part.signature.get_or_insert_default();
         if signature.len() + piece.len() > MAX_SIGNATURE {
             return Err(too_large_signature());
@@ -150,7 +150,7 @@ impl<K: PartialEq> Parts<K> {
 
     /// Replaces the part's signature. Parts that are not open are ignored.
     pub(crate) fn set_signature(&mut self, key: &K, signature: String) -> Result<(), ProviderError> {
-        if let Some(part) = self.part(key) {
+        if let Some(part) = self.open_part(key) {
             part.signature = None;
         }
         self.sign(key, &signature)
@@ -195,7 +195,7 @@ impl<K: PartialEq> Parts<K> {
         }
         self.start(None, events);
         self.past.extend(self.open.drain(..).map(|part| close(part, events)));
-        self.state = State::Ended;
+        self.state = PartState::Ended;
         let stop_reason = match stop_reason {
             StopReason::Stop if !self.call_ids.is_empty() => StopReason::ToolUse,
             other => other,
@@ -203,12 +203,12 @@ impl<K: PartialEq> Parts<K> {
         events.push(StreamEvent::End { stop_reason });
     }
 
-    fn part(&mut self, key: &K) -> Option<&mut Part<K>> {
+    fn open_part(&mut self, key: &K) -> Option<&mut OpenPart<K>> {
         self.open.iter_mut().find(|part| part.key == *key)
     }
 }
 
-fn close<K>(part: Part<K>, events: &mut Vec<StreamEvent>) -> K {
+fn close<K>(part: OpenPart<K>, events: &mut Vec<StreamEvent>) -> K {
     if let Some(delta) = part.initial.filter(|_| part.is_empty) {
         events.push(StreamEvent::Delta { index: part.index, delta });
     }

@@ -9,12 +9,12 @@ use std::str::Chars;
 
 /// Repairs the events of one reply.
 #[derive(Debug, Default)]
-pub(super) struct Repair {
+pub(super) struct EventRepair {
     /// The first half of a surrogate pair at the end of a text, whose second half may begin a later one.
     high: Option<u16>,
 }
 
-impl Repair {
+impl EventRepair {
     /// Returns the event as valid JSON, with the last of several fields of the same name; `None` if it is something else.
     pub(super) fn repair(&mut self, event: &[u8]) -> Option<Vec<u8>> {
         let event = String::from_utf8_lossy(event);
@@ -86,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     fn repaired(events: &[&str]) -> Vec<Option<Value>> {
-        let mut repair = Repair::default();
+        let mut repair = EventRepair::default();
         let one = |event: &&str| repair.repair(event.as_bytes()).map(|json| serde_json::from_slice(&json).unwrap());
         events.iter().map(one).collect()
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn invalid_utf8_repeated_fields_and_numbers_are_repaired() {
-        let text = Repair::default().repair(b"{\"a\":\"x\xf0\x9f\"}").unwrap();
+        let text = EventRepair::default().repair(b"{\"a\":\"x\xf0\x9f\"}").unwrap();
         assert_eq!(text, "{\"a\":\"x\u{fffd}\"}".as_bytes());
         let odd = r#"{"a":NaN,"b":[-Infinity,Infinity],"c":1,"c":"NaN"}"#;
         assert_eq!(repaired(&[odd]), [Some(json!({ "a": null, "b": [null, null], "c": "NaN" }))]);

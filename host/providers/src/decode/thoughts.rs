@@ -16,13 +16,13 @@ const MAX_BLANK: usize = 256;
 /// The position in a reply's text.
 #[derive(Debug, Default)]
 pub(crate) struct Thoughts {
-    state: State,
+    state: ThoughtState,
     /// Text that may be the beginning of a tag, and whitespace that may be dropped.
     held: String,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-enum State {
+enum ThoughtState {
     #[default]
     Start,
     /// Inside a block with this tag, before or after its first letter.
@@ -39,33 +39,33 @@ impl Thoughts {
         text: &str,
         sink: &mut dyn FnMut(Writing, &str) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.state == State::Answer {
+        if self.state == ThoughtState::Answer {
             return sink(Writing::Text, text);
         }
         self.held.push_str(text);
         loop {
             let held = std::mem::take(&mut self.held);
             match self.state {
-                State::Start => match opening(&held) {
-                    Opening::Tag(tag, rest) => {
-                        self.state = State::Thinking(tag, false);
+                ThoughtState::Start => match opening(&held) {
+                    OpeningTag::Tag(tag, rest) => {
+                        self.state = ThoughtState::Thinking(tag, false);
                         rest.clone_into(&mut self.held);
                     }
-                    Opening::Unknown => {
+                    OpeningTag::Unknown => {
                         self.held = held;
                         return Ok(());
                     }
-                    Opening::None => {
-                        self.state = State::Answer;
+                    OpeningTag::None => {
+                        self.state = ThoughtState::Answer;
                         return sink(Writing::Text, &held);
                     }
                 },
-                State::Thinking(tag, has_begun) => {
+                ThoughtState::Thinking(tag, has_begun) => {
                     let thought = if has_begun { &held[..] } else { held.trim_start() };
                     let close = format!("</{tag}>");
                     let (certain, rest) = match thought.find(&close) {
                         Some(at) => {
-                            self.state = State::Gap;
+                            self.state = ThoughtState::Gap;
                             (thought[..at].trim_end(), &thought[at + close.len()..])
                         }
                         None => thought.split_at(certain(thought, &close)),
@@ -74,20 +74,20 @@ impl Thoughts {
                         sink(Writing::Thinking, certain)?;
                     }
                     rest.clone_into(&mut self.held);
-                    if let State::Thinking(..) = self.state {
-                        self.state = State::Thinking(tag, has_begun || !certain.is_empty());
+                    if let ThoughtState::Thinking(..) = self.state {
+                        self.state = ThoughtState::Thinking(tag, has_begun || !certain.is_empty());
                         return Ok(());
                     }
                 }
-                State::Gap => {
+                ThoughtState::Gap => {
                     let answer = held.trim_start();
                     if answer.is_empty() {
                         return Ok(());
                     }
-                    self.state = State::Answer;
+                    self.state = ThoughtState::Answer;
                     return sink(Writing::Text, answer);
                 }
-                State::Answer => return Ok(()),
+                ThoughtState::Answer => return Ok(()),
             }
         }
     }
@@ -97,20 +97,20 @@ impl Thoughts {
         let held = std::mem::take(&mut self.held);
         match self.state {
             _ if held.is_empty() => Ok(()),
-            State::Thinking(..) => match held.trim_end() {
+            ThoughtState::Thinking(..) => match held.trim_end() {
                 "" => Ok(()),
                 held => sink(Writing::Thinking, held),
             },
-            State::Start => {
-                self.state = State::Answer;
+            ThoughtState::Start => {
+                self.state = ThoughtState::Answer;
                 sink(Writing::Text, &held)
             }
-            State::Gap | State::Answer => Ok(()),
+            ThoughtState::Gap | ThoughtState::Answer => Ok(()),
         }
     }
 }
 
-enum Opening<'a> {
+enum OpeningTag<'a> {
     /// The tag, and the text after it.
     Tag(&'static str, &'a str),
     /// The text may go on to be a tag.
@@ -118,21 +118,21 @@ enum Opening<'a> {
     None,
 }
 
-fn opening(text: &str) -> Opening<'_> {
+fn opening(text: &str) -> OpeningTag<'_> {
     let rest = text.trim_start();
     let blank = text.len() - rest.len();
     if blank > MAX_BLANK {
-        return Opening::None;
+        return OpeningTag::None;
     }
     let complete = TAGS.iter().find_map(|tag| {
         let rest = rest.strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;
-        Some(Opening::Tag(tag, rest))
+        Some(OpeningTag::Tag(tag, rest))
     });
     let is_prefix = |tag: &&str| rest.is_empty() || format!("<{tag}>").starts_with(rest);
     match complete {
         Some(tag) => tag,
-        None if TAGS.iter().any(is_prefix) => Opening::Unknown,
-        None => Opening::None,
+        None if TAGS.iter().any(is_prefix) => OpeningTag::Unknown,
+        None => OpeningTag::None,
     }
 }
 

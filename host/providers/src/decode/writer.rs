@@ -6,7 +6,7 @@ use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent};
 
 /// Parts keyed by the order of their beginnings, with at most one of them open for text or thinking.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct PartWriter {
     pub(crate) parts: Parts<u64>,
     next: u64,
     current: Option<(u64, Writing)>,
@@ -22,7 +22,7 @@ pub(crate) enum Writing {
     Thinking,
 }
 
-impl Writer {
+impl PartWriter {
     /// No parts. Tool calls without an ID receive one that begins with `id_seed`.
     pub(crate) fn new(id_seed: String) -> Self {
         Self {

@@ -8,7 +8,7 @@
 
 use super::conversation::{CallIds, IdRule, OPENING, fnv1a, has_text, is_own, short_hash};
 use super::schemas::acceptable_tool;
-use crate::models::Model;
+use crate::models::ModelSpec;
 use pinion_protocol::{
     AssistantMessage, Content, Image, Message, Request, ToolCall, ToolDefinition, ToolResultMessage, UserMessage,
 };
@@ -34,10 +34,10 @@ const MAX_NAME: usize = 64;
 
 /// Returns the request with a conversation that starts and ends with the user or results. Each call in it has an
 /// acceptable and unique ID and exactly one result, directly after its message.
-pub(crate) fn acceptable(request: &Request, model: &Model, provider: &str, rule: IdRule) -> Request {
-    let mut repair = Repair {
+pub(crate) fn acceptable(request: &Request, model: &ModelSpec, provider: &str, rule: IdRule) -> Request {
+    let mut repair = HistoryRepair {
         ids: CallIds::new(rule),
-        names: Names::of(&request.tools),
+        names: ToolNames::from_tools(&request.tools),
         out: Vec::with_capacity(request.messages.len() + 1),
     };
     let messages: Vec<&Arc<Message>> =
@@ -52,7 +52,7 @@ pub(crate) fn acceptable(request: &Request, model: &Model, provider: &str, rule:
                 rest = &after[end..];
             }
             _ => {
-                repair.other(first);
+                repair.push_user_message(first);
                 rest = after;
             }
         }
@@ -69,13 +69,13 @@ pub(crate) fn acceptable(request: &Request, model: &Model, provider: &str, rule:
     Request { system, messages: repair.out, tools, ..request.clone() }
 }
 
-struct Repair<'a> {
+struct HistoryRepair<'a> {
     ids: CallIds,
-    names: Names<'a>,
+    names: ToolNames<'a>,
     out: Vec<Arc<Message>>,
 }
 
-impl Repair<'_> {
+impl HistoryRepair<'_> {
     /// Adds a reply and the messages up to the next one, the results of its calls first.
     fn reply(&mut self, message: &Arc<Message>, reply: &AssistantMessage, after: &[&Arc<Message>], is_own: bool) {
         let is_said = reply.content.iter().any(|part| match part {
@@ -84,7 +84,7 @@ impl Repair<'_> {
             Content::Image(_) | Content::Thinking(_) => false,
         });
         if !is_said {
-            return after.iter().for_each(|message| self.other(message));
+            return after.iter().for_each(|message| self.push_user_message(message));
         }
         match self.out.last().map(|last| &**last) {
             None => self.out.push(Arc::new(Message::user(OPENING))),
@@ -123,11 +123,11 @@ impl Repair<'_> {
             };
             self.out.push(Arc::new(Message::ToolResult(result)));
         }
-        others.into_iter().for_each(|message| self.other(message));
+        others.into_iter().for_each(|message| self.push_user_message(message));
     }
 
     /// Adds a message of the user, or a result that belongs to no call as one.
-    fn other(&mut self, message: &Arc<Message>) {
+    fn push_user_message(&mut self, message: &Arc<Message>) {
         let changed = match &**message {
             Message::User(user) => {
                 let is_said = |part: &Content| match part {
@@ -262,12 +262,12 @@ fn clean_json(value: &Value) -> Value {
 
 /// The names of the tools in the calls of a conversation. Models invent names, with characters that vendors accept from
 /// the model and reject when they come back.
-struct Names<'a> {
+struct ToolNames<'a> {
     offered: HashSet<&'a str>,
 }
 
-impl<'a> Names<'a> {
-    fn of(tools: &'a [Arc<ToolDefinition>]) -> Self {
+impl<'a> ToolNames<'a> {
+    fn from_tools(tools: &'a [Arc<ToolDefinition>]) -> Self {
         Self { offered: tools.iter().map(|tool| &*tool.name).collect() }
     }
 

@@ -14,16 +14,16 @@ pub(crate) const EPHEMERAL: CacheControl = CacheControl { r#type: "ephemeral" };
 
 /// The cache breakpoints to set, of the four that the vendor allows.
 #[derive(Clone, Copy)]
-pub(crate) struct Marks {
+pub(crate) struct CacheBreakpoints {
     pub(crate) system: bool,
     pub(crate) tools: bool,
     pub(crate) messages: bool,
 }
 
-impl Marks {
+impl CacheBreakpoints {
     pub(crate) const NONE: Self = Self { system: false, tools: false, messages: false };
 
-    pub(crate) fn of(policy: CachePolicy) -> Self {
+    pub(crate) fn for_policy(policy: CachePolicy) -> Self {
         match policy {
             CachePolicy::Auto => Self { system: true, tools: true, messages: true },
             CachePolicy::Off => Self::NONE,

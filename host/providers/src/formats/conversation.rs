@@ -1,6 +1,6 @@
 //! Steps that all request bodies share, before the conversation takes a vendor's form.
 
-use crate::models::{Model, same_model};
+use crate::models::{ModelSpec, same_model};
 use pinion_protocol::{AssistantMessage, Message, Request, ToolCall, ToolResultMessage, UserMessage};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -47,26 +47,26 @@ pub(crate) fn steps(request: &Request) -> impl Iterator<Item = ConversationStep<
 
 /// A turn of a conversation between two alternating roles. `B` is the vendor's type of content block.
 #[derive(Debug, Serialize)]
-pub(crate) struct Turn<B> {
+pub(crate) struct RoleTurn<B> {
     pub(crate) role: &'static str,
     pub(crate) content: Vec<B>,
 }
 
 /// Merges consecutive messages of the same role into turns and drops empty messages.
-pub(crate) fn alternate<B>(messages: impl IntoIterator<Item = (&'static str, Vec<B>)>) -> Vec<Turn<B>> {
+pub(crate) fn alternate<B>(messages: impl IntoIterator<Item = (&'static str, Vec<B>)>) -> Vec<RoleTurn<B>> {
     let messages = messages.into_iter();
-    let mut turns: Vec<Turn<B>> = Vec::with_capacity(messages.size_hint().1.unwrap_or_default() + 1);
+    let mut turns: Vec<RoleTurn<B>> = Vec::with_capacity(messages.size_hint().1.unwrap_or_default() + 1);
     for (role, content) in messages.filter(|(_, content)| !content.is_empty()) {
         match turns.last_mut().filter(|last| last.role == role) {
             Some(last) => last.content.extend(content),
-            None => turns.push(Turn { role, content }),
+            None => turns.push(RoleTurn { role, content }),
         }
     }
     turns
 }
 
 /// Moves tool results to the front of each user turn, preserving the order otherwise.
-pub(crate) fn results_first<B>(turns: &mut [Turn<B>], is_result: impl Fn(&B) -> bool) {
+pub(crate) fn results_first<B>(turns: &mut [RoleTurn<B>], is_result: impl Fn(&B) -> bool) {
     for turn in turns.iter_mut().filter(|turn| turn.role == "user") {
         turn.content.sort_by_key(|block| !is_result(block));
     }
@@ -74,7 +74,7 @@ pub(crate) fn results_first<B>(turns: &mut [Turn<B>], is_result: impl Fn(&B) -> 
 
 /// Returns whether the message came from this model of this provider; only then may its thinking go back. Vendors answer
 /// aliases and deployments under another name, so the name in the request counts too.
-pub(crate) fn is_own(message: &AssistantMessage, provider: &str, model: &Model) -> bool {
+pub(crate) fn is_own(message: &AssistantMessage, provider: &str, model: &ModelSpec) -> bool {
     let names = message.requested_model.iter().chain([&message.model]);
     message.provider == provider && names.into_iter().any(|name| same_model(name, &model.id))
 }

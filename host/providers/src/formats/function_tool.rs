@@ -22,7 +22,7 @@ struct Function<'a> {
 }
 
 impl<'a> FunctionTool<'a> {
-    pub(crate) fn of(tool: &'a ToolDefinition) -> Self {
+    pub(crate) fn from_definition(tool: &'a ToolDefinition) -> Self {
         let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
         Self { r#type: "function", function, cache_control: None }
     }

@@ -17,27 +17,27 @@ mod stop_reason;
 pub(crate) use conversation::IdRule;
 
 use crate::decode::Decoder;
-use crate::models::{Model, ThinkingStyle};
+use crate::models::{ModelSpec, ThinkingStyle};
 use pinion_protocol::{ProviderError, Request};
 use reqwest::header::{HeaderName, HeaderValue};
 
 /// A wire format, with the differences of a vendor.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Format {
-    Anthropic(anthropic::Quirks),
-    OpenAiChat(openai_chat::Quirks),
-    OpenAiResponses(openai_responses::Quirks),
+pub(crate) enum WireFormat {
+    Anthropic(anthropic::AnthropicQuirks),
+    OpenAiChat(openai_chat::ChatQuirks),
+    OpenAiResponses(openai_responses::ResponsesQuirks),
     Gemini,
     Bedrock,
     Ollama,
     Proxy,
 }
 
-impl Format {
+impl WireFormat {
     /// The format for a server that the vendor does not run: without parameters that only the vendor knows.
     pub(crate) fn elsewhere(self) -> Self {
         match self {
-            Self::Anthropic(_) => Self::Anthropic(anthropic::Quirks::ELSEWHERE),
+            Self::Anthropic(_) => Self::Anthropic(anthropic::AnthropicQuirks::ELSEWHERE),
             Self::OpenAiChat(quirks) => Self::OpenAiChat(quirks.elsewhere()),
             Self::OpenAiResponses(quirks) => Self::OpenAiResponses(quirks.elsewhere()),
             format => format,
@@ -45,7 +45,7 @@ impl Format {
     }
 
     /// Returns whether a request can ask the model to think.
-    pub(crate) fn takes_thinking(self, model: &Model) -> bool {
+    pub(crate) fn takes_thinking(self, model: &ModelSpec) -> bool {
         let (thinks, has_efforts) = (model.thinking != ThinkingStyle::None, !model.efforts.is_empty());
         match self {
             Self::Anthropic(_) | Self::Gemini | Self::Ollama => thinks,
@@ -59,7 +59,7 @@ impl Format {
         }
     }
 
-    pub(crate) fn body(self, request: &Request, model: &Model, provider: &str) -> Result<Vec<u8>, ProviderError> {
+    pub(crate) fn body(self, request: &Request, model: &ModelSpec, provider: &str) -> Result<Vec<u8>, ProviderError> {
         let unwritable = |error: serde_json::Error| ProviderError::Api { status: None, message: error.to_string() };
         match self {
             Self::Anthropic(quirks) => anthropic::request_body(request, model, provider, &quirks).map_err(unwritable),
@@ -76,13 +76,13 @@ impl Format {
 
     pub(crate) fn decoder(self, id_seed: String) -> Box<dyn Decoder> {
         match self {
-            Self::Anthropic(_) => Box::new(anthropic::Decoder::new(id_seed)),
-            Self::OpenAiChat(_) => Box::new(openai_chat::Decoder::new(id_seed)),
-            Self::OpenAiResponses(_) => Box::new(openai_responses::Decoder::new(id_seed)),
-            Self::Gemini => Box::new(gemini::Decoder::new(id_seed)),
-            Self::Bedrock => Box::new(bedrock::Decoder::new(id_seed)),
-            Self::Ollama => Box::new(ollama::Decoder::new(id_seed)),
-            Self::Proxy => Box::new(proxy::Decoder::new(id_seed)),
+            Self::Anthropic(_) => Box::new(anthropic::AnthropicDecoder::new(id_seed)),
+            Self::OpenAiChat(_) => Box::new(openai_chat::ChatDecoder::new(id_seed)),
+            Self::OpenAiResponses(_) => Box::new(openai_responses::ResponsesDecoder::new(id_seed)),
+            Self::Gemini => Box::new(gemini::GeminiDecoder::new(id_seed)),
+            Self::Bedrock => Box::new(bedrock::BedrockDecoder::new(id_seed)),
+            Self::Ollama => Box::new(ollama::OllamaDecoder::new(id_seed)),
+            Self::Proxy => Box::new(proxy::ProxyDecoder::new(id_seed)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Format {
     }
 
     /// The headers that the format requires, apart from authentication.
-    pub(crate) fn headers(self, request: &Request, model: &Model) -> Vec<(HeaderName, String)> {
+    pub(crate) fn headers(self, request: &Request, model: &ModelSpec) -> Vec<(HeaderName, String)> {
         match self {
             Self::Anthropic(_) => {
                 let version = (HeaderName::from_static("anthropic-version"), anthropic::VERSION.to_owned());

@@ -77,7 +77,7 @@ fn fit_fields(fields: &mut Map<String, Value>, depth: usize) -> bool {
 
 fn fit_pattern(fields: &mut Map<String, Value>) -> bool {
     let Some(Value::String(pattern)) = fields.get_mut("pattern") else { return false };
-    match PortablePattern::of(pattern) {
+    match PortablePattern::from_pattern(pattern) {
         Some(portable) if portable.text == *pattern => return false,
         Some(portable) => *pattern = portable.text,
         None => drop(fields.remove("pattern")),
@@ -87,7 +87,8 @@ fn fit_pattern(fields: &mut Map<String, Value>) -> bool {
 
 fn fit_pattern_properties(fields: &mut Map<String, Value>) -> bool {
     let Some(Value::Object(patterns)) = fields.get("patternProperties") else { return false };
-    let is_portable = |name: &String| PortablePattern::of(name).is_some_and(|portable| portable.text == *name);
+    let is_portable =
+        |name: &String| PortablePattern::from_pattern(name).is_some_and(|portable| portable.text == *name);
     if patterns.keys().all(is_portable) {
         return false;
     }

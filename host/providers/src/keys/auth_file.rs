@@ -26,7 +26,7 @@ pub struct AuthFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct AuthFileEntry {
     key: SecretString,
 }
 
@@ -57,7 +57,7 @@ impl AuthFile {
         Ok(self.read()?.remove(provider).map(|entry| entry.key))
     }
 
-    fn read(&self) -> Result<BTreeMap<String, Entry>, KeyError> {
+    fn read(&self) -> Result<BTreeMap<String, AuthFileEntry>, KeyError> {
         let failed = |source| KeyError::File { path: self.path.clone(), source };
         let file = match open_regular(&self.path) {
             Ok(file) => file,

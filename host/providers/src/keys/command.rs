@@ -82,16 +82,18 @@ impl KeyCommand {
         })?;
         let remedy = || self.launcher.remedy().map(str::to_owned);
         match output {
-            Output { status, .. } if !status.success() => Err(KeyCommandError::Status { status, remedy: remedy() }),
-            Output { text: None, .. } => Err(KeyCommandError::NoKey { remedy: remedy() }),
-            Output { text: Some(key), .. } => {
+            CommandOutput { status, .. } if !status.success() => {
+                Err(KeyCommandError::Status { status, remedy: remedy() })
+            }
+            CommandOutput { text: None, .. } => Err(KeyCommandError::NoKey { remedy: remedy() }),
+            CommandOutput { text: Some(key), .. } => {
                 *cached = Some((key.clone(), Instant::now() + self.keep));
                 Ok(key)
             }
         }
     }
 
-    async fn run(&self) -> io::Result<Output> {
+    async fn run(&self) -> io::Result<CommandOutput> {
         let (launcher, line) = (self.launcher.clone(), self.line.clone());
         let launched = tokio::task::spawn_blocking(move || launcher.launch(&line)).await;
         let LaunchedKeyCommand { command, ended: _ended } = launched.map_err(io::Error::other)??;
@@ -152,7 +154,7 @@ impl KeyCommandLauncher for ShellLauncher {
 }
 
 /// The result of a program.
-pub(super) struct Output {
+pub(super) struct CommandOutput {
     pub(super) status: ExitStatus,
     /// Standard output without surrounding whitespace; `None` when it is empty, too long, or not text.
     pub(super) text: Option<SecretString>,
@@ -161,7 +163,11 @@ pub(super) struct Output {
 /// Runs a program, with `input` as its standard input, and captures its output. It is killed after `limit`, and when
 /// the future is dropped. It runs outside of the project, whose files decide which programs helpers such as `git
 /// credential` and version managers run.
-pub(super) async fn run(mut command: Command, input: Option<&SecretString>, limit: Duration) -> io::Result<Output> {
+pub(super) async fn run(
+    mut command: Command,
+    input: Option<&SecretString>,
+    limit: Duration,
+) -> io::Result<CommandOutput> {
     #[cfg(unix)]
     command.current_dir("/");
     let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
@@ -169,7 +175,7 @@ pub(super) async fn run(mut command: Command, input: Option<&SecretString>, limi
     #[cfg(unix)]
     command.process_group(0);
     let mut child = command.spawn()?;
-    let mut group = Group::of(child.id());
+    let mut group = CommandProcessGroup::from_id(child.id());
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let finished = async {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
@@ -180,7 +186,7 @@ pub(super) async fn run(mut command: Command, input: Option<&SecretString>, limi
         if let Some(stdout) = stdout {
             stdout.take(MAX_OUTPUT + 1).read_to_end(&mut text).await?;
         }
-        Ok(Output { status: child.wait().await?, text: key_in(&text) })
+        Ok(CommandOutput { status: child.wait().await?, text: key_in(&text) })
     };
     let output = timeout(limit, finished).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     if output.is_ok() {
@@ -195,14 +201,14 @@ fn key_in(output: &[u8]) -> Option<SecretString> {
 }
 
 /// Kills a program and its children on drop, unless spared.
-struct Group {
+struct CommandProcessGroup {
     #[cfg(unix)]
     leader: Option<rustix::process::Pid>,
 }
 
 #[cfg(unix)]
-impl Group {
-    fn of(id: Option<u32>) -> Self {
+impl CommandProcessGroup {
+    fn from_id(id: Option<u32>) -> Self {
         let leader = id.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         Self { leader }
     }
@@ -213,7 +219,7 @@ impl Group {
 }
 
 #[cfg(unix)]
-impl Drop for Group {
+impl Drop for CommandProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.leader {
             // This fails when the group is already gone, as intended.
@@ -224,8 +230,8 @@ impl Drop for Group {
 
 /// Other platforms have no process groups; the handle kills the program itself.
 #[cfg(not(unix))]
-impl Group {
-    fn of(_: Option<u32>) -> Self {
+impl CommandProcessGroup {
+    fn from_id(_: Option<u32>) -> Self {
         Self {}
     }
 

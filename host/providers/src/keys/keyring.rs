@@ -1,6 +1,6 @@
 //! The operating system's keyring.
 
-use super::command::{Output, run};
+use super::command::{CommandOutput, run};
 use super::error::KeyError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -45,7 +45,7 @@ impl Keyring for PlatformKeyring {
         async move {
             let Some(command) = platform_command(GET, provider) else { return Ok(None) };
             let output = output(command, None).await?;
-            Ok(output.and_then(|Output { status, text }| text.filter(|_| status.success())))
+            Ok(output.and_then(|CommandOutput { status, text }| text.filter(|_| status.success())))
         }
         .boxed()
     }
@@ -97,7 +97,7 @@ impl PlatformKeyring {
 }
 
 /// Runs a program of the keyring; `None` if it does not exist.
-async fn output(command: Command, input: Option<&SecretString>) -> Result<Option<Output>, KeyError> {
+async fn output(command: Command, input: Option<&SecretString>) -> Result<Option<CommandOutput>, KeyError> {
     match run(command, input, TIMEOUT).await {
         Ok(output) => Ok(Some(output)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -106,12 +106,12 @@ async fn output(command: Command, input: Option<&SecretString>) -> Result<Option
 }
 
 /// Use of the platform's program: its first argument on macOS, that on Linux, and a last one on macOS.
-type Action = (&'static str, &'static str, Option<&'static str>);
+type KeyringArguments = (&'static str, &'static str, Option<&'static str>);
 
-const GET: Action = ("find-generic-password", "lookup", Some("-w"));
-const REMOVE: Action = ("delete-generic-password", "clear", None);
+const GET: KeyringArguments = ("find-generic-password", "lookup", Some("-w"));
+const REMOVE: KeyringArguments = ("delete-generic-password", "clear", None);
 
-fn platform_command((on_macos, on_linux, last): Action, account: &str) -> Option<Command> {
+fn platform_command((on_macos, on_linux, last): KeyringArguments, account: &str) -> Option<Command> {
     let (program, arguments) = if cfg!(target_os = "macos") {
         ("/usr/bin/security", [on_macos, "-s", SERVICE, "-a", account].into_iter().chain(last).collect::<Vec<_>>())
     } else if cfg!(target_os = "linux") {

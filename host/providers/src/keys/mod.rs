@@ -52,7 +52,7 @@ pub trait KeySource: Send + Sync + fmt::Debug {
 
 /// The sources of one provider's key.
 #[derive(Debug)]
-pub struct Keys {
+pub struct KeySources {
     provider: &'static str,
     environment: Environment,
     keyring: Option<Arc<dyn Keyring>>,
@@ -60,7 +60,7 @@ pub struct Keys {
     command: Option<KeyCommand>,
 }
 
-impl Keys {
+impl KeySources {
     /// Creates a set of sources that is still empty.
     pub fn new(info: &'static ProviderInfo) -> Self {
         Self { provider: info.name, environment: Environment::new(info), keyring: None, auth_file: None, command: None }
@@ -127,7 +127,7 @@ impl Keys {
     }
 }
 
-impl KeySource for Keys {
+impl KeySource for KeySources {
     fn key(&self) -> BoxFuture<'_, Result<Option<FoundKey>, KeyError>> {
         async {
             match (self.find().await?, &self.command) {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// The abilities and prices of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct ModelSpec {
     /// The provider's name.
     pub provider: String,
     /// The model's name, as the provider knows it.
@@ -122,13 +122,13 @@ pub enum ChatTools {
 }
 
 /// The prices of the table, which depend on the size of the prompt and not on the model that answers.
-impl PriceList for Model {
+impl PriceList for ModelSpec {
     fn cost(&self, _: &str, usage: &Usage) -> Option<Cost> {
-        Model::cost(self, usage)
+        ModelSpec::cost(self, usage)
     }
 }
 
-impl Model {
+impl ModelSpec {
     /// Returns the prices for a prompt of `context` tokens; `None` when unknown.
     pub fn prices(&self, context: u64) -> Option<Prices> {
         self.prices.iter().rev().find(|tier| tier.above == 0 || context > tier.above).map(|tier| tier.prices)
@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn level_maps_to_the_nearest_effort_not_below_it() {
-        let model = |efforts: &[Effort]| Model {
+        let model = |efforts: &[Effort]| ModelSpec {
             efforts: efforts.to_vec(),
-            ..Model::clone(&ModelTable::default().find("", ""))
+            ..ModelSpec::clone(&ModelTable::default().find("", ""))
         };
         let claude = model(&[Effort::Low, Effort::Medium, Effort::High, Effort::Max]);
         assert_eq!(claude.effort(ThinkingLevel::Minimal), Some(Effort::Low));

@@ -7,7 +7,7 @@
 //! Several vendors may sell the same model: a provider can declare its models to be `like` another's, and a model (such
 //! as a user's Azure deployment) to be `like` another of the same provider.
 
-use super::model::{Caching, ChatTools, Effort, Model, PriceTier, ThinkingStyle, undated};
+use super::model::{Caching, ChatTools, Effort, ModelSpec, PriceTier, ThinkingStyle, undated};
 use pinion_protocol::Prices;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const MAX_REFERENCES: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub struct ModelTable {
     providers: BTreeMap<String, ProviderModels>,
-    models: BTreeMap<String, BTreeMap<String, Arc<Model>>>,
+    models: BTreeMap<String, BTreeMap<String, Arc<ModelSpec>>>,
 }
 
 /// A model table could not be parsed.
@@ -55,7 +55,7 @@ impl ModelTable {
     }
 
     fn of_file(file: BTreeMap<String, RawProvider>) -> Self {
-        Self::of(file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw))).collect())
+        Self::from_providers(file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw))).collect())
     }
 
     /// Overlays `other` on this table, field by field.
@@ -65,32 +65,34 @@ impl ModelTable {
         for (name, more) in &other.providers {
             providers.entry(name.clone()).or_default().add(more);
         }
-        Self::of(providers)
+        Self::from_providers(providers)
     }
 
     /// The listed models, by provider and name.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ModelSpec>> {
         self.models.values().flat_map(BTreeMap::values)
     }
 
     /// Finds a model by its name, by its name without a date, as another provider's model, or by a pattern; otherwise
     /// returns defaults.
-    pub fn find(&self, provider: &str, id: &str) -> Arc<Model> {
+    pub fn find(&self, provider: &str, id: &str) -> Arc<ModelSpec> {
         if let Some(model) = self.models.get(provider).and_then(|models| models.get(id).or(models.get(undated(id)))) {
             return model.clone();
         }
-        let raw =
-            self.raw(provider, id, Entries::Names, 0).or_else(|| self.raw(provider, id, Entries::NamesAndPatterns, 0));
+        let raw = self
+            .raw(provider, id, MatchingEntries::Names, 0)
+            .or_else(|| self.raw(provider, id, MatchingEntries::NamesAndPatterns, 0));
         let raw = raw.unwrap_or_else(|| RawModel { id: "*".to_owned(), ..RawModel::default() });
-        Arc::new(Model { id: id.to_owned(), ..raw.resolve(provider) })
+        Arc::new(ModelSpec { id: id.to_owned(), ..raw.resolve(provider) })
     }
 
-    fn of(providers: BTreeMap<String, ProviderModels>) -> Self {
+    fn from_providers(providers: BTreeMap<String, ProviderModels>) -> Self {
         let mut table = Self { providers, models: BTreeMap::new() };
         let named = |(provider, models): (&String, &ProviderModels)| {
             let models = models.models.keys().filter(|id| !id.ends_with('*'));
-            let models = models.filter_map(|id| Some((id.clone(), table.raw(provider, id, Entries::Names, 0)?)));
-            let models = models.map(|(id, raw)| (id.clone(), Arc::new(Model { id, ..raw.resolve(provider) })));
+            let models =
+                models.filter_map(|id| Some((id.clone(), table.raw(provider, id, MatchingEntries::Names, 0)?)));
+            let models = models.map(|(id, raw)| (id.clone(), Arc::new(ModelSpec { id, ..raw.resolve(provider) })));
             (provider.clone(), models.collect())
         };
         table.models = table.providers.iter().map(named).collect();
@@ -98,7 +100,7 @@ impl ModelTable {
     }
 
     /// Returns the data about a model with its references resolved. The `id` ends in `*` when only a pattern matches.
-    fn raw(&self, provider: &str, id: &str, entries: Entries, references: usize) -> Option<RawModel> {
+    fn raw(&self, provider: &str, id: &str, entries: MatchingEntries, references: usize) -> Option<RawModel> {
         let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?;
         if let Some(model) = own.named(id) {
             let like = model.like.as_ref().filter(|like| **like != model.id);
@@ -108,9 +110,9 @@ impl ModelTable {
         let elsewhere = own.like.as_ref().and_then(|other| self.raw(other, own.strip(id), entries, references + 1));
         let elsewhere = elsewhere.map(|model| RawModel { caching: own.caching.or(model.caching), ..model });
         match entries {
-            Entries::Names => elsewhere,
+            MatchingEntries::Names => elsewhere,
             // The longest pattern is the most specific.
-            Entries::NamesAndPatterns => {
+            MatchingEntries::NamesAndPatterns => {
                 own.pattern(id).into_iter().chain(elsewhere).rev().max_by_key(|model| model.id.len())
             }
         }
@@ -119,7 +121,7 @@ impl ModelTable {
 
 /// The entries that may match a name.
 #[derive(Clone, Copy)]
-enum Entries {
+enum MatchingEntries {
     Names,
     NamesAndPatterns,
 }
@@ -276,7 +278,7 @@ impl RawModel {
         }
     }
 
-    fn resolve(&self, provider: &str) -> Model {
+    fn resolve(&self, provider: &str) -> ModelSpec {
         let context_window = self.context_window.unwrap_or(128_000);
         let thinking = self.thinking.unwrap_or_default();
         let usual: &[Effort] = match thinking {
@@ -286,7 +288,7 @@ impl RawModel {
         let tier = |above, prices: RawPrices| PriceTier { above, prices: prices.resolve() };
         let prices = self.prices.map(|prices| tier(0, prices));
         let long = self.long_prompts.map(|long| tier(long.above, long.prices));
-        Model {
+        ModelSpec {
             provider: provider.to_owned(),
             id: self.id.clone(),
             known: !self.id.ends_with('*'),

@@ -5,7 +5,7 @@ use super::config::{ProviderConfig, ProviderContext};
 use super::http_provider::HttpProvider;
 use crate::auth::Authenticator;
 use crate::models::ModelTable;
-use crate::transport::Transport;
+use crate::transport::HttpTransport;
 use crate::vendors::{Endpoint, ProviderInfo, RegistryError, UrlVariables, provider};
 use pinion_protocol::Provider;
 use pinion_redact::RedactedProvider;
@@ -61,7 +61,7 @@ pub fn build_info(
     if context.playback.is_none() {
         config.http.proxy.check(&endpoint.url(""))?;
     }
-    let transport = Transport::new(config.http, &context.certificates)
+    let transport = HttpTransport::new(config.http, &context.certificates)
         .map_err(|source| RegistryError::Certificates { provider: info.name, source })?;
     let missing = |variable| format!("no key for `{}`: set the environment variable `{variable}`", info.name);
     let caller = Caller {
@@ -91,7 +91,7 @@ pub fn build_info(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{KeySource as _, Keys};
+    use crate::keys::{KeySource as _, KeySources};
     use crate::vendors::{ACME, PROVIDERS};
     use secrecy::ExposeSecret as _;
 
@@ -119,7 +119,7 @@ mod tests {
         let base_url = ACME.base_url_from(variable);
         assert_eq!(base_url.as_deref(), Some("https://me.acme.example/api"));
         assert!(ACME.needs_key(None) && !ACME.needs_key(base_url.as_deref()));
-        let key = Keys::new(&ACME).environment(variable).key().await.unwrap();
+        let key = KeySources::new(&ACME).environment(variable).key().await.unwrap();
         assert_eq!(key.unwrap().secret.expose_secret(), "sk-acme");
         let url =
             |base: Option<&str>| Endpoint::new(&ACME, base, UrlVariables::default()).unwrap().url("m").to_string();

@@ -6,8 +6,8 @@ use crate::keys::{KeyError, KeyOrigin, KeySource};
 use crate::recording::RecordedRequest;
 use crate::recording::Recorder;
 use crate::recording::{Playback, Played};
-use crate::transport::Opened;
-use crate::transport::{Outgoing, RawAnswer, Transport, reply};
+use crate::transport::OpenResponse;
+use crate::transport::{HttpTransport, Outgoing, RawAnswer, reply};
 use bytes::Bytes;
 use pinion_protocol::ProviderError;
 use pinion_redact::Secrets;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A request before authentication.
-pub(super) struct Draft {
+pub(super) struct RequestDraft {
     pub(super) url: Url,
     pub(super) model: String,
     /// The end of the URL's path, which recordings store.
@@ -45,7 +45,7 @@ pub(crate) struct Caller {
     pub(crate) without_key: Option<String>,
     /// The user's headers, which replace others of the same name.
     pub(crate) headers: Vec<(HeaderName, SecretString)>,
-    pub(crate) transport: Transport,
+    pub(crate) transport: HttpTransport,
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) playback: Option<Arc<Playback>>,
     /// Receives every credential before it is used.
@@ -55,14 +55,14 @@ pub(crate) struct Caller {
 impl Caller {
     /// Prepares a call, and returns the prefix of the tool call IDs generated for its reply. Playback claims its
     /// exchange here, so that requests match in the order that they are made.
-    pub(super) fn begin(self: Arc<Self>, draft: Draft) -> Result<(String, Call), ProviderError> {
+    pub(super) fn begin(self: Arc<Self>, draft: RequestDraft) -> Result<(String, PreparedRequest), ProviderError> {
         let played = self
             .playback
             .as_ref()
             .map(|playback| playback.claim(&draft.to_recorded(self.name, self.base_url.as_deref())?))
             .transpose()?;
         let id_seed = played.as_ref().map_or(&draft.id_seed, |played| &played.id_seed).clone();
-        Ok((id_seed, Call { caller: self, draft, played }))
+        Ok((id_seed, PreparedRequest { caller: self, draft, played }))
     }
 
     /// Returns the key for a request and its origin: its own, the configured one, or one from the key source.
@@ -79,7 +79,7 @@ impl Caller {
     }
 
     /// Authenticates a request, registers its credentials as secrets, and returns the origin of the key.
-    async fn sign(&self, draft: &Draft) -> Result<(Outgoing, UsedKey), ProviderError> {
+    async fn sign(&self, draft: &RequestDraft) -> Result<(Outgoing, UsedKey), ProviderError> {
         let mut headers = draft.headers.clone();
         let mut used = UsedKey::None;
         match self.key(draft.key.as_ref()).await? {
@@ -175,22 +175,22 @@ impl UsedKey {
 }
 
 /// A prepared request.
-pub(super) struct Call {
+pub(super) struct PreparedRequest {
     caller: Arc<Caller>,
-    draft: Draft,
+    draft: RequestDraft,
     played: Option<Played>,
 }
 
-impl Call {
+impl PreparedRequest {
     /// Sends the request and waits for the head of the response.
-    pub(super) async fn open(self) -> Result<Opened, ProviderError> {
+    pub(super) async fn open(self) -> Result<OpenResponse, ProviderError> {
         let idle = self.caller.transport.idle_timeout();
         let accept = self.draft.headers.get(ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));
         if let Some(played) = self.played {
             // A recording does not tell where its key came from.
             let packets = reply(played.answer()?, &accept, idle).await;
             let packets = packets.map_err(|error| self.caller.refused(error, &UsedKey::Given))?;
-            return Ok(Opened { packets, secrets: self.caller.secrets.clone(), idle });
+            return Ok(OpenResponse { packets, secrets: self.caller.secrets.clone(), idle });
         }
         let secrets = self.caller.secrets.clone();
         let (outgoing, used) = self.caller.sign(&self.draft).await?;
@@ -205,11 +205,11 @@ impl Call {
             }
             secrets.clean_error(error)
         })?;
-        Ok(Opened { packets, secrets, idle })
+        Ok(OpenResponse { packets, secrets, idle })
     }
 }
 
-async fn send(caller: &Caller, draft: &Draft, outgoing: Outgoing) -> Result<RawAnswer, ProviderError> {
+async fn send(caller: &Caller, draft: &RequestDraft, outgoing: Outgoing) -> Result<RawAnswer, ProviderError> {
     let started = Instant::now();
     tracing::debug!(provider = caller.name, path = draft.path, bytes = draft.body.len(), "request");
     let tape = match &caller.recorder {
@@ -229,7 +229,7 @@ async fn send(caller: &Caller, draft: &Draft, outgoing: Outgoing) -> Result<RawA
     }
 }
 
-impl Draft {
+impl RequestDraft {
     /// Converts the request to the form of a recording.
     fn to_recorded(&self, provider: &str, base_url: Option<&str>) -> Result<RecordedRequest, ProviderError> {
         let body: Value = serde_json::from_slice(&self.body)

@@ -2,7 +2,7 @@
 
 use crate::keys::KeySource;
 use crate::recording::{Playback, Recorder};
-use crate::transport::HttpSettings;
+use crate::transport::TransportSettings;
 use pinion_redact::Secrets;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct ProviderConfig {
     /// secrets.
     pub headers: Vec<(String, SecretString)>,
     /// Timeouts and proxy.
-    pub http: HttpSettings,
+    pub http: TransportSettings,
 }
 
 /// The environment of a provider, which most providers can do without.

@@ -1,9 +1,9 @@
 //! A provider over HTTP: a wire format, an endpoint, and a key.
 
-use super::caller::{Caller, Draft};
+use super::caller::{Caller, RequestDraft};
 use super::refused_images::RefusedImages;
-use crate::formats::Format;
-use crate::models::{Model, ModelTable};
+use crate::formats::WireFormat;
+use crate::models::{ModelSpec, ModelTable};
 use crate::transport::exchange;
 use crate::vendors::Endpoint;
 use futures_util::stream::{self, StreamExt};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct HttpProvider {
     pub(crate) name: &'static str,
-    pub(crate) format: Format,
+    pub(crate) format: WireFormat,
     pub(crate) endpoint: Endpoint,
     pub(crate) models: Arc<ModelTable>,
     pub(crate) caller: Arc<Caller>,
@@ -44,7 +44,7 @@ impl Provider for HttpProvider {
 
 impl HttpProvider {
     /// Builds the part of a request that does not depend on the key.
-    fn draft(&self, request: &Request, model: &Model, id_seed: String) -> Result<Draft, ProviderError> {
+    fn draft(&self, request: &Request, model: &ModelSpec, id_seed: String) -> Result<RequestDraft, ProviderError> {
         let body = self.format.body(request, model, self.name)?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -52,7 +52,7 @@ impl HttpProvider {
         for (name, value) in self.format.headers(request, model) {
             headers.insert(name.clone(), plain_value(&name, &value)?);
         }
-        Ok(Draft {
+        Ok(RequestDraft {
             url: self.endpoint.url(&request.model),
             model: request.model.clone(),
             path: self.endpoint.tail(&request.model),

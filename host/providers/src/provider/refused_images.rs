@@ -4,7 +4,7 @@
 //! conversation could never continue. The vendor's answer rarely says which image it means. So the images that the server
 //! has not accepted before are left out first, and all of them if that does not help.
 
-use crate::models::{Model, same_model};
+use crate::models::{ModelSpec, same_model};
 use crate::transport::{refuses_all_images, refuses_image};
 use futures_util::StreamExt;
 use pinion_protocol::{
@@ -25,10 +25,10 @@ const ENDS: usize = 4_096;
 
 /// The images that one provider's server refused or accepted.
 #[derive(Debug, Default)]
-pub(super) struct RefusedImages(Mutex<Known>);
+pub(super) struct RefusedImages(Mutex<KnownRefusals>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownRefusals {
     refused: HashSet<u64>,
     accepted: HashSet<u64>,
     /// Models that refuse every image.
@@ -50,7 +50,7 @@ impl RefusedImages {
 
     /// Watches the reply to a request: learns which images the server accepts, and reports a refusal as
     /// [`ProviderError::ImageRefused`].
-    pub(super) fn watch(self: &Arc<Self>, request: &Request, model: &Model, reply: EventStream) -> EventStream {
+    pub(super) fn watch(self: &Arc<Self>, request: &Request, model: &ModelSpec, reply: EventStream) -> EventStream {
         let sent: HashSet<u64> = images(request).filter(|_| model.images).map(key).collect();
         if sent.is_empty() {
             return reply;

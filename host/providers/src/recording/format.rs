@@ -22,7 +22,7 @@ pub(crate) const VERSION: u32 = 1;
 
 /// The first line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct RecordingHead {
     /// [`VERSION`].
     pub(crate) pinion_recording: u32,
     /// The local date at the start of the run.
@@ -31,7 +31,7 @@ pub(crate) struct Head {
 
 /// Every other line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct RecordingLine {
     /// The number of the exchange, from 1, in the order of the requests.
     pub(crate) exchange: u64,
     #[serde(flatten)]

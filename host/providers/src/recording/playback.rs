@@ -4,7 +4,9 @@
 //! their requests in a different order than in the recording. When no request is equal, the error describes the
 //! difference to the first unused one.
 
-use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, VERSION};
+use super::format::{
+    End, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, RecordingHead, RecordingLine, VERSION,
+};
 use super::redact::matches_redacted;
 use crate::decode::event_stream::encode;
 use crate::transport::RawAnswer;
@@ -31,7 +33,7 @@ const SHOWN: usize = 40;
 pub struct Playback {
     date: Date,
     recipient: Option<Recipient>,
-    exchanges: Mutex<Vec<Slot>>,
+    exchanges: Mutex<Vec<ExchangeSlot>>,
 }
 
 /// The recipient of a recorded request.
@@ -46,14 +48,14 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    fn of(request: &RecordedRequest) -> Self {
+    fn from_request(request: &RecordedRequest) -> Self {
         let RecordedRequest { provider, model, base_url, .. } = request.clone();
         Self { provider, model, base_url }
     }
 }
 
 /// An exchange and its number; `None` once used.
-type Slot = (u64, Option<Exchange>);
+type ExchangeSlot = (u64, Option<Exchange>);
 
 /// One exchange.
 #[derive(Debug, Clone)]
@@ -105,12 +107,12 @@ impl Playback {
     /// The text is not a recording.
     pub fn parse(text: &str) -> Result<Self, PlaybackError> {
         let mut lines = text.split_inclusive('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let head = lines.next().and_then(|(_, line)| serde_json::from_str::<Head>(line).ok());
+        let head = lines.next().and_then(|(_, line)| serde_json::from_str::<RecordingHead>(line).ok());
         let head = head.filter(|head| head.pinion_recording == VERSION).ok_or(PlaybackError::Version)?;
         let mut exchanges: BTreeMap<u64, Exchange> = BTreeMap::new();
         for (at, line) in lines {
             let failed = |reason: String| PlaybackError::Line { line: at + 1, reason };
-            let line: Line = match serde_json::from_str(line) {
+            let line: RecordingLine = match serde_json::from_str(line) {
                 Ok(line) => line,
                 Err(_) if !line.ends_with('\n') => break,
                 Err(error) => return Err(failed(format!("is malformed: {error}"))),
@@ -120,7 +122,7 @@ impl Playback {
         let first = exchanges.values().next().map(|exchange| &exchange.request);
         Ok(Self {
             date: head.date,
-            recipient: first.map(Recipient::of),
+            recipient: first.map(Recipient::from_request),
             exchanges: Mutex::new(exchanges.into_iter().map(|(at, exchange)| (at, Some(exchange))).collect()),
         })
     }
@@ -154,7 +156,7 @@ impl Playback {
     pub(crate) fn claim(&self, actual: &RecordedRequest) -> Result<Played, ProviderError> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let total = exchanges.len();
-        let same = |(_, slot): &&mut Slot| {
+        let same = |(_, slot): &&mut ExchangeSlot| {
             slot.as_ref().is_some_and(|exchange| difference(&exchange.request, actual).is_none())
         };
         if let Some((_, slot)) = exchanges.iter_mut().find(same)
@@ -204,7 +206,7 @@ impl Played {
     }
 }
 
-fn add(exchanges: &mut BTreeMap<u64, Exchange>, line: Line) -> Result<(), String> {
+fn add(exchanges: &mut BTreeMap<u64, Exchange>, line: RecordingLine) -> Result<(), String> {
     if let RecordedStep::Request(request) = line.step {
         let exchange = Exchange { request, head: None, packets: Vec::new(), end: End::Dropped };
         return match exchanges.insert(line.exchange, exchange) {

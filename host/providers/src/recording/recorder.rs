@@ -1,6 +1,8 @@
 //! Records exchanges as they happen; [`format`](super::format) describes the file.
 
-use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, VERSION};
+use super::format::{
+    End, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, RecordingHead, RecordingLine, VERSION,
+};
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::transport::RawAnswer;
 use base64::Engine as _;
@@ -25,10 +27,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Each step is written as it happens, so that a killed run leaves everything before. Recording blocks for one small
 /// write to a file at a time. A failed write does not disturb the run; [`Self::finish`] reports it.
 pub struct Recorder {
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
 }
 
-struct State {
+struct RecorderState {
     out: Box<dyn Write + Send>,
     exchanges: u64,
     error: Option<io::Error>,
@@ -61,8 +63,8 @@ impl Recorder {
 
     /// Records to `out`.
     pub fn new(out: impl Write + Send + 'static, date: Date) -> Self {
-        let recorder = Self { state: Mutex::new(State { out: Box::new(out), exchanges: 0, error: None }) };
-        recorder.write(&Head { pinion_recording: VERSION, date });
+        let recorder = Self { state: Mutex::new(RecorderState { out: Box::new(out), exchanges: 0, error: None }) };
+        recorder.write(&RecordingHead { pinion_recording: VERSION, date });
         recorder
     }
 
@@ -85,8 +87,13 @@ impl Recorder {
             state.exchanges += 1;
             state.exchanges
         };
-        let tape =
-            Tape { recorder: self.clone(), exchange, secrets, content: Content::Lines(Vec::new()), is_over: false };
+        let tape = Tape {
+            recorder: self.clone(),
+            exchange,
+            secrets,
+            content: RecordedContent::Lines(Vec::new()),
+            is_over: false,
+        };
         let headers = readable(headers);
         tape.write(RecordedStep::Request(RecordedRequest { headers, ..request }));
         tape
@@ -111,12 +118,12 @@ pub(crate) struct Tape {
     recorder: Arc<Recorder>,
     exchange: u64,
     secrets: Secrets,
-    content: Content,
+    content: RecordedContent,
     is_over: bool,
 }
 
 /// The form of a recorded response.
-enum Content {
+enum RecordedContent {
     /// Text by lines. The incomplete last line is held back, so that no key is split.
     Lines(Vec<u8>),
     Frames(FrameReader),
@@ -159,21 +166,21 @@ impl Tape {
     fn head(&mut self, answer: &RawAnswer) {
         let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if kind.starts_with("application/vnd.amazon.eventstream") {
-            self.content = Content::Frames(FrameReader::default());
+            self.content = RecordedContent::Frames(FrameReader::default());
         }
         self.write(RecordedStep::Response(RecordedHead { status: answer.status, headers: readable(&answer.headers) }));
     }
 
     fn data(&mut self, packet: &Bytes) {
         let steps = match &mut self.content {
-            Content::Lines(pending) => {
+            RecordedContent::Lines(pending) => {
                 // The pending bytes contain no line end.
                 let complete = memchr::memrchr(b'\n', packet).map_or(0, |at| pending.len() + at + 1);
                 pending.extend_from_slice(packet);
                 let lines: Vec<u8> = pending.drain(..complete).collect();
                 text_step(lines, &self.secrets).into_iter().collect::<Vec<_>>()
             }
-            Content::Frames(reader) => {
+            RecordedContent::Frames(reader) => {
                 let mut steps = Vec::new();
                 // The decoder reports malformed frames.
                 let _ = reader.feed(packet, |frame| {
@@ -190,7 +197,7 @@ impl Tape {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
-        if let Content::Lines(pending) = &mut self.content
+        if let RecordedContent::Lines(pending) = &mut self.content
             && let Some(step) = text_step(std::mem::take(pending), &self.secrets)
         {
             self.write(step);
@@ -221,7 +228,7 @@ impl Tape {
             RecordedStep::End(end) => RecordedStep::End(end),
             RecordedStep::Base64(text) => RecordedStep::Base64(text),
         };
-        self.recorder.write(&Line { exchange: self.exchange, step });
+        self.recorder.write(&RecordingLine { exchange: self.exchange, step });
     }
 
     fn clean_headers(&self, headers: BTreeMap<String, String>) -> BTreeMap<String, String> {

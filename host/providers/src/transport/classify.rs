@@ -71,7 +71,7 @@ const OVERFLOW: &[&str] = &[
 ];
 
 /// A response that is not a reply.
-pub(crate) struct Answer<'a> {
+pub(crate) struct ErrorResponse<'a> {
     /// The HTTP status.
     pub(crate) status: u16,
     /// The body, possibly truncated.
@@ -85,7 +85,7 @@ pub(crate) struct Answer<'a> {
 }
 
 /// Classifies an error response.
-pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
+pub(crate) fn classify(answer: &ErrorResponse<'_>) -> ProviderError {
     let mut body = Envelope::read(answer.body);
     body.codes.extend(answer.code.map(str::to_lowercase));
     let text = body.message.clone().unwrap_or_else(|| reason(answer.status).to_owned());

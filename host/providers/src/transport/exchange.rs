@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 const DRAIN: Duration = Duration::from_millis(50);
 
 /// A response about to be read.
-pub(crate) struct Opened {
+pub(crate) struct OpenResponse {
     pub(crate) packets: Packets,
     pub(crate) secrets: Secrets,
     /// The idle timeout.
@@ -26,12 +26,12 @@ pub(crate) struct Opened {
 
 /// Polls `opening` when the stream is first polled, and decodes the response.
 pub(crate) fn exchange(
-    opening: impl Future<Output = Result<Opened, ProviderError>> + Send + 'static,
+    opening: impl Future<Output = Result<OpenResponse, ProviderError>> + Send + 'static,
     decoder: Box<dyn Decoder>,
     token: CancellationToken,
 ) -> EventStream {
     let opened = async move {
-        let Opened { packets, secrets, idle } = cancellable(&token, opening).await?;
+        let OpenResponse { packets, secrets, idle } = cancellable(&token, opening).await?;
         Ok(events(packets, decoder, idle, secrets, token))
     };
     opened.try_flatten_stream().boxed()
@@ -47,7 +47,8 @@ pub(crate) fn events(
 ) -> EventStream {
     // Some replies end with their response, whose end is then polled once more.
     let packets = packets.fuse().boxed();
-    let reading = Reading { packets, decoder, idle, secrets, token, events: VecDeque::new(), state: State::Open };
+    let reading =
+        ResponseReader { packets, decoder, idle, secrets, token, events: VecDeque::new(), state: ExchangeState::Open };
     stream::unfold(reading, |mut reading| async {
         let item = reading.next().await?;
         Some((item, reading))
@@ -55,27 +56,27 @@ pub(crate) fn events(
     .boxed()
 }
 
-struct Reading {
+struct ResponseReader {
     packets: Packets,
     decoder: Box<dyn Decoder>,
     idle: Duration,
     secrets: Secrets,
     token: CancellationToken,
     events: VecDeque<StreamEvent>,
-    state: State,
+    state: ExchangeState,
 }
 
-enum State {
+enum ExchangeState {
     Open,
     /// The error to report after the pending events.
     Failed(ProviderError),
     Done,
 }
 
-impl Reading {
+impl ResponseReader {
     async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
-            if self.token.is_cancelled() && !matches!(self.state, State::Done) {
+            if self.token.is_cancelled() && !matches!(self.state, ExchangeState::Done) {
                 return self.finish(Err(ProviderError::Cancelled));
             }
             if let Some(event) = self.events.pop_front() {
@@ -85,11 +86,11 @@ impl Reading {
                 self.drain().await;
                 return self.finish(Ok(event));
             }
-            match std::mem::replace(&mut self.state, State::Open) {
-                State::Open => self.read().await,
-                State::Failed(error) => return self.finish(Err(self.secrets.clean_error(error))),
-                State::Done => {
-                    self.state = State::Done;
+            match std::mem::replace(&mut self.state, ExchangeState::Open) {
+                ExchangeState::Open => self.read().await,
+                ExchangeState::Failed(error) => return self.finish(Err(self.secrets.clean_error(error))),
+                ExchangeState::Done => {
+                    self.state = ExchangeState::Done;
                     return None;
                 }
             }
@@ -97,7 +98,7 @@ impl Reading {
     }
 
     fn finish(&mut self, last: Result<StreamEvent, ProviderError>) -> Option<Result<StreamEvent, ProviderError>> {
-        self.state = State::Done;
+        self.state = ExchangeState::Done;
         self.events.clear();
         self.packets = stream::empty().boxed();
         Some(last)
@@ -119,7 +120,7 @@ impl Reading {
         };
         self.events.extend(out);
         if let Err(error) = decoded {
-            self.state = State::Failed(error);
+            self.state = ExchangeState::Failed(error);
         }
     }
 
@@ -162,7 +163,7 @@ mod tests {
     const DONE: &[u8] = b"data: [DONE]\n\n";
 
     async fn run(packets: Packets, token: CancellationToken) -> Vec<Result<StreamEvent, ProviderError>> {
-        let decoder = Box::new(openai_chat::Decoder::new("call"));
+        let decoder = Box::new(openai_chat::ChatDecoder::new("call"));
         events(packets, decoder, Duration::from_secs(120), Secrets::default(), token).collect().await
     }
 
@@ -197,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn cancelled_reply_ends_immediately() {
         let token = CancellationToken::new();
-        let decoder = Box::new(openai_chat::Decoder::new("call"));
+        let decoder = Box::new(openai_chat::ChatDecoder::new("call"));
         let packets = some(&[REPLY]).chain(stream::pending()).boxed();
         let mut events = events(packets, decoder, Duration::from_secs(120), Secrets::default(), token.clone());
         assert!(events.next().await.unwrap().is_ok());

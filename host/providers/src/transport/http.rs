@@ -6,7 +6,7 @@
 //! not read the environment; the binary passes on the user's settings. (`rustls-native-certs` itself reads
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR` on some platforms, as every TLS client does.)
 
-use super::classify::{Answer, classify, classify_object};
+use super::classify::{ErrorResponse, classify, classify_object};
 use super::failure::{self, Route};
 use super::proxy::ProxySettings;
 use super::retry_after::retry_after;
@@ -36,7 +36,7 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// Timeouts and proxy.
 #[derive(Debug, Clone)]
-pub struct HttpSettings {
+pub struct TransportSettings {
     /// The timeout for connecting, including TLS. Defaults to 10 s.
     pub connect_timeout: Duration,
     /// The timeout from the start of the request to the head of the response. Defaults to 300 s, because local servers
@@ -48,7 +48,7 @@ pub struct HttpSettings {
     pub proxy: ProxySettings,
 }
 
-impl Default for HttpSettings {
+impl Default for TransportSettings {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(10),
@@ -79,13 +79,13 @@ pub(crate) struct RawAnswer {
 
 /// Sends requests over pooled connections, which clones share.
 #[derive(Debug, Clone)]
-pub(crate) struct Transport {
+pub(crate) struct HttpTransport {
     shared: Arc<Clients>,
 }
 
 #[derive(Debug)]
 struct Clients {
-    settings: HttpSettings,
+    settings: TransportSettings,
     /// Certificate authorities besides the platform's.
     roots: Vec<CertificateDer<'static>>,
     /// The client for URLs with TLS.
@@ -95,12 +95,12 @@ struct Clients {
     was_reached: AtomicBool,
 }
 
-impl Transport {
+impl HttpTransport {
     /// Cheap: the client is built for the first request. `certificates` is PEM and may be empty.
     ///
     /// # Errors
     /// The certificates are not PEM.
-    pub(crate) fn new(settings: HttpSettings, certificates: &[u8]) -> Result<Self, pem::Error> {
+    pub(crate) fn new(settings: TransportSettings, certificates: &[u8]) -> Result<Self, pem::Error> {
         let roots = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
         let roots = roots?;
         if roots.is_empty() && !certificates.trim_ascii().is_empty() {
@@ -243,7 +243,8 @@ async fn error_of(answer: RawAnswer, idle: Duration) -> ProviderError {
     let text = |name: &&str| headers.get(*name)?.to_str().ok();
     let request_id = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"].iter().find_map(text);
     let retry_after = retry_after(&with_headers_of_body(&headers, &body), Timestamp::now());
-    let error = classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id });
+    let error =
+        classify(&ErrorResponse { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id });
     with_status(decided_by_server(error, text(&"x-should-retry"), status, retry_after), status)
 }
 

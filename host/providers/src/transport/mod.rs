@@ -9,8 +9,8 @@ mod proxy;
 mod retry_after;
 
 pub(crate) use classify::classify_object;
-pub(crate) use exchange::{Opened, exchange};
-pub use http::HttpSettings;
-pub(crate) use http::{Outgoing, RawAnswer, Transport, reply};
+pub(crate) use exchange::{OpenResponse, exchange};
+pub use http::TransportSettings;
+pub(crate) use http::{HttpTransport, Outgoing, RawAnswer, reply};
 pub(crate) use image_refusal::{refuses_all_images, refuses_image};
 pub use proxy::{ChosenProxy, ProxyError, ProxySettings, ProxyUrl};

@@ -3,8 +3,8 @@
 use super::error::RegistryError;
 use super::info::ProviderInfo;
 use crate::auth::Auth;
-use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
-use crate::formats::{Format, anthropic, openai_responses};
+use crate::formats::openai_chat::{ChatQuirks, ThinkingBack, ThinkingParam};
+use crate::formats::{WireFormat, anthropic, openai_responses};
 use serde::Deserialize;
 
 /// A provider that the user defines.
@@ -101,7 +101,7 @@ impl CustomProvider {
         })))
     }
 
-    fn format(&self) -> Result<Format, RegistryError> {
+    fn format(&self) -> Result<WireFormat, RegistryError> {
         let CustomQuirks { max_tokens, stream_options, store, cache_key, thinking, .. } = &self.quirks;
         let CustomQuirks { developer_role, thinking_back, summaries, images_in_results, .. } = &self.quirks;
         let chat = [
@@ -119,22 +119,22 @@ impl CustomProvider {
             None => Ok(()),
         };
         match self.format {
-            CustomFormat::OpenaiChat => none(&responses).map(|()| Format::OpenAiChat(self.chat())),
-            CustomFormat::OpenaiResponses => none(&chat).map(|()| Format::OpenAiResponses(self.responses())),
+            CustomFormat::OpenaiChat => none(&responses).map(|()| WireFormat::OpenAiChat(self.chat())),
+            CustomFormat::OpenaiResponses => none(&chat).map(|()| WireFormat::OpenAiResponses(self.responses())),
             other => {
                 none(&chat).and(none(&both)).and(none(&responses))?;
                 Ok(match other {
-                    CustomFormat::Gemini => Format::Gemini,
-                    CustomFormat::Ollama => Format::Ollama,
-                    _ => Format::Anthropic(anthropic::Quirks::ELSEWHERE),
+                    CustomFormat::Gemini => WireFormat::Gemini,
+                    CustomFormat::Ollama => WireFormat::Ollama,
+                    _ => WireFormat::Anthropic(anthropic::AnthropicQuirks::ELSEWHERE),
                 })
             }
         }
     }
 
-    fn chat(&self) -> Quirks {
-        let (usual, said) = (Quirks::PLAIN.elsewhere(), &self.quirks);
-        Quirks {
+    fn chat(&self) -> ChatQuirks {
+        let (usual, said) = (ChatQuirks::PLAIN.elsewhere(), &self.quirks);
+        ChatQuirks {
             max_tokens: said.max_tokens.clone().map_or(usual.max_tokens, |name| name.leak()),
             developer_role: said.developer_role.unwrap_or(usual.developer_role),
             stream_options: said.stream_options.unwrap_or(usual.stream_options),
@@ -155,9 +155,9 @@ impl CustomProvider {
         }
     }
 
-    fn responses(&self) -> openai_responses::Quirks {
-        let (usual, said) = (openai_responses::Quirks::PLAIN.elsewhere(), &self.quirks);
-        openai_responses::Quirks {
+    fn responses(&self) -> openai_responses::ResponsesQuirks {
+        let (usual, said) = (openai_responses::ResponsesQuirks::PLAIN.elsewhere(), &self.quirks);
+        openai_responses::ResponsesQuirks {
             cache_key: said.cache_key.unwrap_or(usual.cache_key),
             summaries: said.summaries.unwrap_or(usual.summaries),
             images_in_results: said.images_in_results.unwrap_or(usual.images_in_results),
@@ -196,7 +196,7 @@ mod tests {
         let (info, model) = registry.resolve(None, "box/org/model", &models).unwrap();
         assert_eq!((info.name, model.as_str()), ("box", "org/model"));
         assert!(
-            matches!(info.format, Some(Format::OpenAiChat(quirks)) if quirks.max_tokens == "max_completion_tokens")
+            matches!(info.format, Some(WireFormat::OpenAiChat(quirks)) if quirks.max_tokens == "max_completion_tokens")
         );
         assert!(info.needs_key(Some(info.base_url)) && info.key_variables().eq(["BOX_KEY"]));
         let (info, model) = registry.resolve(None, "other", &models).unwrap();

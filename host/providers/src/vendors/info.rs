@@ -2,8 +2,8 @@
 
 use super::layout::{Layout, Tail};
 use crate::auth::Auth;
-use crate::formats::{Format, openai_chat};
-use crate::models::Model;
+use crate::formats::{WireFormat, openai_chat};
+use crate::models::ModelSpec;
 
 /// A vendor, before anything is configured or built.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub struct ProviderInfo {
     pub(super) serves_any_model: bool,
     pub(crate) auth: Auth,
     /// The wire format; `None` for `replay`, which is built from a script.
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<WireFormat>,
     /// Chat Completions, where the vendor speaks it at some base URLs instead of `format`.
-    pub(super) chat: Option<openai_chat::Quirks>,
+    pub(super) chat: Option<openai_chat::ChatQuirks>,
     /// The version in the path, where it differs from the format's usual one.
     pub(super) version: Option<&'static str>,
     /// The end of the path, where it differs from the format's usual one.
@@ -129,7 +129,7 @@ impl ProviderInfo {
     }
 
     /// Returns whether requests to `base_url`, or to the usual URL, can ask the model to think.
-    pub fn takes_thinking(&self, base_url: Option<&str>, model: &Model) -> bool {
+    pub fn takes_thinking(&self, base_url: Option<&str>, model: &ModelSpec) -> bool {
         self.format_at(base_url).is_none_or(|format| format.takes_thinking(model))
     }
 
@@ -144,10 +144,10 @@ impl ProviderInfo {
     }
 
     /// Returns the format spoken at `base_url`, or at the usual URL; `None` for `replay`.
-    pub(crate) fn format_at(&self, base_url: Option<&str>) -> Option<Format> {
+    pub(crate) fn format_at(&self, base_url: Option<&str>) -> Option<WireFormat> {
         let is_chat = |base: &str| base.contains("/deployments/") || base.contains("/chat/completions");
         let format = match self.chat {
-            Some(quirks) if base_url.is_some_and(is_chat) => Format::OpenAiChat(quirks),
+            Some(quirks) if base_url.is_some_and(is_chat) => WireFormat::OpenAiChat(quirks),
             _ => self.format?,
         };
         Some(if self.is_elsewhere(base_url) { format.elsewhere() } else { format })
@@ -155,7 +155,7 @@ impl ProviderInfo {
 
     /// Returns the structure of its URLs; `None` for `replay`.
     pub(super) fn layout(&self, base_url: Option<&str>) -> Option<Layout> {
-        let usual = Layout::of(self.format_at(base_url)?);
+        let usual = Layout::for_format(self.format_at(base_url)?);
         Some(Layout { version: self.version.unwrap_or(usual.version), tail: self.tail.unwrap_or(usual.tail), ..usual })
     }
 }

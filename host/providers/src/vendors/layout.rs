@@ -1,6 +1,6 @@
 //! The structure of a vendor's URLs.
 
-use crate::formats::Format;
+use crate::formats::WireFormat;
 
 /// The structure of a vendor's URLs.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +37,16 @@ impl Layout {
     }
 
     /// The usual layout of a format.
-    pub(super) fn of(format: Format) -> Self {
+    pub(super) fn for_format(format: WireFormat) -> Self {
         let streamed = |version, tail| Self { tail, query: Some(("alt", "sse")), ..Self::fixed(version, "") };
         match format {
-            Format::Anthropic(_) => Self { version_always: true, ..Self::fixed("v1", "messages") },
-            Format::OpenAiChat(_) => Self::fixed("v1", "chat/completions"),
-            Format::OpenAiResponses(_) => Self::fixed("v1", "responses"),
-            Format::Gemini => streamed("v1beta", Tail::Gemini),
-            Format::Bedrock => Self { tail: Tail::Bedrock, ..Self::fixed("", "") },
-            Format::Ollama => Self { surplus: Some("/v1"), ..Self::fixed("", "api/chat") },
-            Format::Proxy => Self::fixed("v1", "stream"),
+            WireFormat::Anthropic(_) => Self { version_always: true, ..Self::fixed("v1", "messages") },
+            WireFormat::OpenAiChat(_) => Self::fixed("v1", "chat/completions"),
+            WireFormat::OpenAiResponses(_) => Self::fixed("v1", "responses"),
+            WireFormat::Gemini => streamed("v1beta", Tail::Gemini),
+            WireFormat::Bedrock => Self { tail: Tail::Bedrock, ..Self::fixed("", "") },
+            WireFormat::Ollama => Self { surplus: Some("/v1"), ..Self::fixed("", "api/chat") },
+            WireFormat::Proxy => Self::fixed("v1", "stream"),
         }
     }
 

@@ -7,8 +7,8 @@
 use super::info::ProviderInfo;
 use super::layout::Tail;
 use crate::auth::Auth;
-use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
-use crate::formats::{Format, IdRule, anthropic, openai_responses};
+use crate::formats::openai_chat::{ChatQuirks, ThinkingBack, ThinkingParam};
+use crate::formats::{IdRule, WireFormat, anthropic, openai_responses};
 
 /// The short names of Google's models.
 const GEMINI_ALIASES: &[(&str, &str)] =
@@ -30,7 +30,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             ("fable", "claude-fable-5-2"),
         ],
         auth: Auth::Header("x-api-key"),
-        format: Some(Format::Anthropic(anthropic::Quirks::ANTHROPIC)),
+        format: Some(WireFormat::Anthropic(anthropic::AnthropicQuirks::ANTHROPIC)),
         ..ProviderInfo::EMPTY
     },
     ProviderInfo {
@@ -48,7 +48,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             ("luna", "gpt-6-luna"),
             ("gpt-mini", "gpt-6-luna"),
         ],
-        format: Some(Format::OpenAiResponses(openai_responses::Quirks::OPENAI)),
+        format: Some(WireFormat::OpenAiResponses(openai_responses::ResponsesQuirks::OPENAI)),
         ..ProviderInfo::EMPTY
     },
     ProviderInfo {
@@ -59,7 +59,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         // The newest that thinks and calls tools over this format.
         default_model: Some("gpt-5.2"),
         serves_any_model: true,
-        format: Some(Format::OpenAiChat(Quirks::OPENAI)),
+        format: Some(WireFormat::OpenAiChat(ChatQuirks::OPENAI)),
         ..ProviderInfo::EMPTY
     },
     // https://learn.microsoft.com/en-us/azure/foundry/openai/api-version-lifecycle
@@ -71,12 +71,12 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         has_tenant_urls: true,
         routes: true,
         auth: Auth::Azure,
-        format: Some(Format::OpenAiResponses(openai_responses::Quirks::PLAIN)),
+        format: Some(WireFormat::OpenAiResponses(openai_responses::ResponsesQuirks::PLAIN)),
         // Deployments of DeepSeek and Kimi think.
-        chat: Some(Quirks {
+        chat: Some(ChatQuirks {
             max_tokens: "max_completion_tokens",
             thinking_back: ThinkingBack::AsItCame("reasoning_content"),
-            ..Quirks::PLAIN
+            ..ChatQuirks::PLAIN
         }),
         version: Some("openai/v1"),
         ..ProviderInfo::EMPTY
@@ -92,7 +92,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         default_model: Some("gemini-3.8-flash"),
         aliases: GEMINI_ALIASES,
         auth: Auth::Header("x-goog-api-key"),
-        format: Some(Format::Gemini),
+        format: Some(WireFormat::Gemini),
         ..ProviderInfo::EMPTY
     },
     ProviderInfo {
@@ -113,7 +113,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         ],
         routes: true,
         auth: Auth::Google,
-        format: Some(Format::Gemini),
+        format: Some(WireFormat::Gemini),
         version: Some("v1"),
         tail: Some(Tail::Vertex),
         ..ProviderInfo::EMPTY
@@ -128,7 +128,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         default_model: Some("global.anthropic.claude-sonnet-4-5-20250929-v1:0"),
         routes: true,
         auth: Auth::Aws,
-        format: Some(Format::Bedrock),
+        format: Some(WireFormat::Bedrock),
         ..ProviderInfo::EMPTY
     },
     // https://docs.ollama.com/api
@@ -140,7 +140,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url_variables: &["OLLAMA_HOST"],
         read_base_url: ollama_url,
         routes: true,
-        format: Some(Format::Ollama),
+        format: Some(WireFormat::Ollama),
         ..ProviderInfo::EMPTY
     },
     // https://docs.x.ai/developers/model-capabilities/text/best-practices: Chat Completions is deprecated and does not
@@ -153,11 +153,11 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         prefixes: &["grok"],
         default_model: Some("grok-4.7"),
         aliases: &[("grok", "grok-4.7")],
-        format: Some(Format::OpenAiResponses(openai_responses::Quirks {
+        format: Some(WireFormat::OpenAiResponses(openai_responses::ResponsesQuirks {
             cache_key: true,
             summaries: false,
             images_in_results: false,
-            ..openai_responses::Quirks::PLAIN
+            ..openai_responses::ResponsesQuirks::PLAIN
         })),
         ..ProviderInfo::EMPTY
     },
@@ -174,14 +174,14 @@ pub const PROVIDERS: &[ProviderInfo] = &[
             ("codestral", "codestral-latest"),
             ("magistral", "magistral-medium-latest"),
         ],
-        format: Some(Format::OpenAiChat(Quirks {
+        format: Some(WireFormat::OpenAiChat(ChatQuirks {
             stream_options: false,
             cache_key: true,
             ids: IdRule::NineLetters,
             images_in_results: true,
             replies_after_results: true,
             thinking_back: ThinkingBack::Chunk,
-            ..Quirks::PLAIN
+            ..ChatQuirks::PLAIN
         })),
         ..ProviderInfo::EMPTY
     },
@@ -193,10 +193,10 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://api.groq.com/openai/v1",
         default_model: Some("openai/gpt-oss-120b"),
         routes: true,
-        format: Some(Format::OpenAiChat(Quirks {
+        format: Some(WireFormat::OpenAiChat(ChatQuirks {
             max_tokens: "max_completion_tokens",
             thinking_back: ThinkingBack::AsItCame("reasoning"),
-            ..Quirks::PLAIN
+            ..ChatQuirks::PLAIN
         })),
         ..ProviderInfo::EMPTY
     },
@@ -209,10 +209,10 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://api.deepseek.com/v1",
         prefixes: &["deepseek"],
         default_model: Some("deepseek-v4-pro"),
-        format: Some(Format::OpenAiChat(Quirks {
+        format: Some(WireFormat::OpenAiChat(ChatQuirks {
             thinking: ThinkingParam::Switch,
             thinking_back: ThinkingBack::Field("reasoning_content"),
-            ..Quirks::PLAIN
+            ..ChatQuirks::PLAIN
         })),
         ..ProviderInfo::EMPTY
     },
@@ -226,11 +226,11 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         // A model that the router selects.
         default_model: Some("openrouter/auto"),
         routes: true,
-        format: Some(Format::OpenAiChat(Quirks {
+        format: Some(WireFormat::OpenAiChat(ChatQuirks {
             thinking: ThinkingParam::Object,
             thinking_back: ThinkingBack::AsItCame("reasoning"),
             breakpoints: true,
-            ..Quirks::PLAIN
+            ..ChatQuirks::PLAIN
         })),
         ..ProviderInfo::EMPTY
     },
@@ -240,7 +240,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         key_variable: Some("PINION_PROXY_TOKEN"),
         base_url_variables: &["PINION_PROXY_URL"],
         routes: true,
-        format: Some(Format::Proxy),
+        format: Some(WireFormat::Proxy),
         ..ProviderInfo::EMPTY
     },
     ProviderInfo { name: "replay", label: "Scripted model from a file", ..ProviderInfo::EMPTY },
@@ -265,7 +265,7 @@ pub(crate) static ACME: ProviderInfo = ProviderInfo {
     base_url_variables: &["ACME_URL"],
     default_region: Some("eu"),
     prefixes: &["acme-"],
-    format: Some(Format::OpenAiChat(Quirks::PLAIN)),
+    format: Some(WireFormat::OpenAiChat(ChatQuirks::PLAIN)),
     ..ProviderInfo::EMPTY
 };
 

@@ -7,7 +7,7 @@ use pinion_protocol::{
     AssistantMessage, Content, ExtensionMessage, Image, Message, Request, RequestOptions, StopReason, Thinking,
     ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage, Usage, UserMessage,
 };
-use pinion_providers::{Model, ModelTable, anthropic, bedrock, gemini, openai_chat, openai_responses};
+use pinion_providers::{ModelSpec, ModelTable, anthropic, bedrock, gemini, openai_chat, openai_responses};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -224,7 +224,7 @@ fn any_request() -> impl Strategy<Value = Request> {
 fn assert_accepted<E: std::fmt::Debug>(
     request: &Request,
     (provider, name): (&str, &str),
-    render: impl Fn(&Request, &Model) -> Result<Vec<u8>, E>,
+    render: impl Fn(&Request, &ModelSpec) -> Result<Vec<u8>, E>,
     rules: fn(&Value) -> Result<(), String>,
 ) -> Result<(), TestCaseError> {
     let model = ModelTable::builtin().find(provider, name);
@@ -240,41 +240,41 @@ proptest! {
 
     #[test]
     fn anthropic_accepts_every_history(request in any_request()) {
-        let render = |request: &Request, model: &Model| {
-            anthropic::request_body(request, model, "anthropic", &anthropic::Quirks::ANTHROPIC)
+        let render = |request: &Request, model: &ModelSpec| {
+            anthropic::request_body(request, model, "anthropic", &anthropic::AnthropicQuirks::ANTHROPIC)
         };
         assert_accepted(&request, MODELS[0], render, rules::anthropic)?;
     }
 
     #[test]
     fn openai_chat_accepts_every_history(request in any_request()) {
-        let render = |request: &Request, model: &Model| {
-            openai_chat::request_body(request, model, "openai-chat", &openai_chat::Quirks::OPENAI)
+        let render = |request: &Request, model: &ModelSpec| {
+            openai_chat::request_body(request, model, "openai-chat", &openai_chat::ChatQuirks::OPENAI)
         };
         assert_accepted(&request, MODELS[1], render, rules::openai_chat)?;
-        let render = |request: &Request, model: &Model| {
-            openai_chat::request_body(request, model, "openai-chat", &openai_chat::Quirks::OPENAI.elsewhere())
+        let render = |request: &Request, model: &ModelSpec| {
+            openai_chat::request_body(request, model, "openai-chat", &openai_chat::ChatQuirks::OPENAI.elsewhere())
         };
         assert_accepted(&request, MODELS[1], render, rules::alternating_chat)?;
     }
 
     #[test]
     fn openai_responses_accepts_every_history(request in any_request()) {
-        let render = |request: &Request, model: &Model| {
-            openai_responses::request_body(request, model, "openai-responses", &openai_responses::Quirks::OPENAI)
+        let render = |request: &Request, model: &ModelSpec| {
+            openai_responses::request_body(request, model, "openai-responses", &openai_responses::ResponsesQuirks::OPENAI)
         };
         assert_accepted(&request, MODELS[2], render, rules::openai_responses)?;
     }
 
     #[test]
     fn gemini_accepts_every_history(request in any_request()) {
-        let render = |request: &Request, model: &Model| gemini::request_body(request, model, "gemini");
+        let render = |request: &Request, model: &ModelSpec| gemini::request_body(request, model, "gemini");
         assert_accepted(&request, MODELS[3], render, rules::gemini)?;
     }
 
     #[test]
     fn bedrock_accepts_every_history(request in any_request()) {
-        let render = |request: &Request, model: &Model| bedrock::request_body(request, model, "bedrock");
+        let render = |request: &Request, model: &ModelSpec| bedrock::request_body(request, model, "bedrock");
         assert_accepted(&request, MODELS[4], render, rules::bedrock)?;
     }
 }

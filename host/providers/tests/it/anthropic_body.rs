@@ -14,7 +14,7 @@ const OLD: &str = "claude-haiku-4-5";
 fn body(request: &Request) -> Value {
     let model = ModelTable::builtin().find("anthropic", &request.model);
     serde_json::from_slice(
-        &anthropic::request_body(request, &model, "anthropic", &anthropic::Quirks::ANTHROPIC).unwrap(),
+        &anthropic::request_body(request, &model, "anthropic", &anthropic::AnthropicQuirks::ANTHROPIC).unwrap(),
     )
     .unwrap()
 }
@@ -310,6 +310,7 @@ fn same_conversation_serializes_identically() {
     let request =
         request(OPUS, vec![text("q"), reply("anthropic", OPUS, vec![call("1", "x", json!({ "b": 1, "a": 2 }))])]);
     let model = ModelTable::builtin().find("anthropic", OPUS);
-    let bytes = || anthropic::request_body(&request, &model, "anthropic", &anthropic::Quirks::ANTHROPIC).unwrap();
+    let bytes =
+        || anthropic::request_body(&request, &model, "anthropic", &anthropic::AnthropicQuirks::ANTHROPIC).unwrap();
     assert_eq!(bytes(), bytes());
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_well_formed, decode, every_split, notation};
 use pinion_protocol::{ProviderError, StreamEvent};
-use pinion_providers::anthropic::Decoder;
+use pinion_providers::anthropic::AnthropicDecoder;
 use proptest::prelude::*;
 
 const TEXT: &[u8] = include_bytes!("../fixtures/anthropic/text.sse");
@@ -13,7 +13,7 @@ const OVERLOADED: &[u8] = include_bytes!("../fixtures/anthropic/overloaded.sse")
 const REFUSAL: &[u8] = include_bytes!("../fixtures/anthropic/refusal.sse");
 
 fn run(packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderError>) {
-    let (events, error) = decode(&mut Decoder::new("seed"), packets);
+    let (events, error) = decode(&mut AnthropicDecoder::new("seed"), packets);
     assert_well_formed(&events, error.as_ref());
     (events, error)
 }

@@ -6,13 +6,13 @@ use pinion_protocol::{CachePolicy, Content, Request, ThinkingLevel, ToolChoice};
 use pinion_providers::{ModelTable, bedrock, gemini, ollama, openai_responses, proxy};
 use serde_json::{Value, json};
 
-fn model(provider: &str, request: &Request) -> std::sync::Arc<pinion_providers::Model> {
+fn model(provider: &str, request: &Request) -> std::sync::Arc<pinion_providers::ModelSpec> {
     ModelTable::builtin().find(provider, &request.model)
 }
 
 fn responses(request: &Request) -> Value {
     let model = model("openai-responses", request);
-    let quirks = openai_responses::Quirks::OPENAI;
+    let quirks = openai_responses::ResponsesQuirks::OPENAI;
     let body = openai_responses::request_body(request, &model, "openai-responses", &quirks).unwrap();
     serde_json::from_slice(&body).unwrap()
 }

@@ -5,14 +5,14 @@ use crate::support::{call, png, reply, request, result, text, thinking, tool, us
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use pinion_protocol::{CachePolicy, Content, ExtensionMessage, Message, Request, ThinkingLevel, ToolCall, ToolChoice};
-use pinion_providers::openai_chat::{Quirks, request_body};
+use pinion_providers::openai_chat::{ChatQuirks, request_body};
 use pinion_providers::{ModelTable, ProviderConfig, build};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 fn body(request: &Request) -> Value {
     let model = ModelTable::builtin().find("openai-chat", &request.model);
-    serde_json::from_slice(&request_body(request, &model, "openai-chat", &Quirks::OPENAI).unwrap()).unwrap()
+    serde_json::from_slice(&request_body(request, &model, "openai-chat", &ChatQuirks::OPENAI).unwrap()).unwrap()
 }
 
 /// Returns the body that a vendor actually receives.
@@ -157,7 +157,7 @@ fn tools_on_a_model_without_support_are_an_error() {
     let mut request = request("gpt-6-astra", vec![text("q")]);
     request.tools = vec![tool("read")];
     let model = ModelTable::builtin().find("openai-chat", "gpt-6-astra");
-    let error = request_body(&request, &model, "openai-chat", &Quirks::OPENAI).unwrap_err().to_string();
+    let error = request_body(&request, &model, "openai-chat", &ChatQuirks::OPENAI).unwrap_err().to_string();
     assert!(error.contains("`gpt-6-astra`") && error.contains("Responses API"), "{error}");
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_well_formed, decode, every_split, notation};
 use pinion_protocol::{ProviderError, StreamEvent};
-use pinion_providers::openai_chat::Decoder;
+use pinion_providers::openai_chat::ChatDecoder;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ const SAME_INDEX: &[u8] = include_bytes!("../fixtures/chat/same_index.sse");
 const FILTERED: &[u8] = include_bytes!("../fixtures/chat/filtered.sse");
 
 fn run(packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderError>) {
-    let (events, error) = decode(&mut Decoder::new("seed"), packets);
+    let (events, error) = decode(&mut ChatDecoder::new("seed"), packets);
     assert_well_formed(&events, error.as_ref());
     (events, error)
 }

@@ -3,7 +3,7 @@
 use crate::support::{assert_well_formed, notation, reply, request, text, thinking};
 use futures_util::StreamExt;
 use pinion_protocol::{AssistantMessage, Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
-use pinion_providers::{ErrorKind, Fallback, FallbackMember, Replay, Reply, Script};
+use pinion_providers::{ErrorKind, Fallback, FallbackMember, Replay, Script, ScriptedReply};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +32,8 @@ struct Setup {
     second: Arc<Mutex<Vec<Request>>>,
 }
 
-fn setup(first: Vec<Reply>, second: Vec<Reply>) -> Setup {
-    let member = |name: &'static str, replies: Vec<Reply>| {
+fn setup(first: Vec<ScriptedReply>, second: Vec<ScriptedReply>) -> Setup {
+    let member = |name: &'static str, replies: Vec<ScriptedReply>| {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let provider = Named { name, replay: Replay::new(Script::new(replies)), asked: asked.clone() };
         (FallbackMember { provider: Arc::new(provider), model: format!("{name}-model") }, asked)
@@ -60,8 +60,8 @@ impl Setup {
     }
 }
 
-fn fails(kind: ErrorKind) -> Reply {
-    Reply::error(kind, "no")
+fn fails(kind: ErrorKind) -> ScriptedReply {
+    ScriptedReply::error(kind, "no")
 }
 
 fn says(label: &str, words: &str) -> Vec<String> {
@@ -71,7 +71,7 @@ fn says(label: &str, words: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn first_member_answers_while_it_can() {
-    let setup = setup(vec![Reply::text("a"), Reply::text("b")], vec![]);
+    let setup = setup(vec![ScriptedReply::text("a"), ScriptedReply::text("b")], vec![]);
     assert_eq!(setup.ask().await, (says("-", "a"), None));
     assert_eq!(setup.ask().await, (says("-", "b"), None));
     assert_eq!(setup.first.lock().unwrap()[0].model, "own");
@@ -81,7 +81,10 @@ async fn first_member_answers_while_it_can() {
 #[tokio::test(start_paused = true)]
 async fn permanent_failure_falls_back_for_a_while() {
     for kind in [ErrorKind::Api, ErrorKind::Auth, ErrorKind::Malformed] {
-        let setup = setup(vec![fails(kind), Reply::text("back")], vec![Reply::text("a"), Reply::text("b")]);
+        let setup = setup(
+            vec![fails(kind), ScriptedReply::text("back")],
+            vec![ScriptedReply::text("a"), ScriptedReply::text("b")],
+        );
         assert_eq!(setup.ask().await, (says("two/two-model", "a"), None));
         assert_eq!(setup.second.lock().unwrap()[0].model, "two-model");
         assert_eq!(setup.ask().await, (says("two/two-model", "b"), None));
@@ -94,7 +97,7 @@ async fn permanent_failure_falls_back_for_a_while() {
 #[tokio::test]
 async fn transient_failures_fall_back_after_repetition() {
     let busy = || fails(ErrorKind::Overloaded);
-    let setup = setup(vec![busy(), busy(), busy()], vec![Reply::text("a")]);
+    let setup = setup(vec![busy(), busy(), busy()], vec![ScriptedReply::text("a")]);
     for _ in 0..2 {
         let (events, error) = setup.ask().await;
         assert!(events.is_empty() && matches!(error, Some(ProviderError::Overloaded { .. })));
@@ -106,7 +109,7 @@ async fn transient_failures_fall_back_after_repetition() {
 #[tokio::test]
 async fn success_resets_the_failure_count() {
     let busy = || fails(ErrorKind::Network);
-    let setup = setup(vec![busy(), busy(), Reply::text("a"), busy(), busy()], vec![]);
+    let setup = setup(vec![busy(), busy(), ScriptedReply::text("a"), busy(), busy()], vec![]);
     for is_error in [true, true, false, true, true] {
         assert_eq!(setup.ask().await.1.is_some(), is_error);
     }
@@ -115,15 +118,15 @@ async fn success_resets_the_failure_count() {
 
 #[tokio::test]
 async fn context_overflow_is_no_failure_of_a_member() {
-    let setup = setup(vec![fails(ErrorKind::ContextOverflow), Reply::text("a")], vec![]);
+    let setup = setup(vec![fails(ErrorKind::ContextOverflow), ScriptedReply::text("a")], vec![]);
     assert!(matches!(setup.ask().await.1, Some(ProviderError::ContextOverflow { .. })));
     assert_eq!(setup.ask().await, (says("-", "a"), None));
 }
 
 #[tokio::test]
 async fn error_in_mid_reply_does_not_fall_back() {
-    let broken = Reply { error: fails(ErrorKind::Api).error, ..Reply::text("half") };
-    let setup = setup(vec![broken], vec![Reply::text("a")]);
+    let broken = ScriptedReply { error: fails(ErrorKind::Api).error, ..ScriptedReply::text("half") };
+    let setup = setup(vec![broken], vec![ScriptedReply::text("a")]);
     let (events, error) = setup.ask().await;
     assert_eq!(events, ["start -", "0 text", "0 +half", "0 end"]);
     assert!(error.is_some());
@@ -133,14 +136,14 @@ async fn error_in_mid_reply_does_not_fall_back() {
 #[tokio::test]
 async fn last_error_is_returned_when_all_members_fail() {
     let bad = || fails(ErrorKind::Api);
-    let setup = setup(vec![bad(), Reply::text("a")], vec![bad()]);
+    let setup = setup(vec![bad(), ScriptedReply::text("a")], vec![bad()]);
     assert!(setup.ask().await.1.is_some());
     assert_eq!(setup.ask().await, (says("-", "a"), None));
 }
 
 #[tokio::test]
 async fn members_receive_their_own_thinking_back() {
-    let setup = setup(vec![fails(ErrorKind::Api)], vec![Reply::text("a")]);
+    let setup = setup(vec![fails(ErrorKind::Api)], vec![ScriptedReply::text("a")]);
     let theirs = reply("one", "two/two-model", vec![thinking("Hm.", Some("sig")), Content::text("x")]);
     setup.ask_with(vec![text("hi"), theirs, text("so?")]).await;
     let asked = setup.second.lock().unwrap()[0].clone();
@@ -151,7 +154,7 @@ async fn members_receive_their_own_thinking_back() {
 /// The agent stores the name in the request with the reply, which is the first member's.
 #[tokio::test]
 async fn first_member_does_not_receive_the_thinking_of_another() {
-    let setup = setup(vec![Reply::text("a")], vec![]);
+    let setup = setup(vec![ScriptedReply::text("a")], vec![]);
     let theirs = reply("one", "two/two-model", vec![thinking("Hm.", Some("sig")), Content::text("x")]);
     let Message::Assistant(theirs) = theirs else { panic!() };
     let theirs = Message::Assistant(AssistantMessage { requested_model: Some("own".to_owned()), ..theirs });

@@ -5,7 +5,7 @@ use crate::support::{notation, request, text};
 use futures_util::StreamExt;
 use pinion_protocol::{EventStream, ProviderError, StreamEvent, ThinkingLevel};
 use pinion_providers::{
-    HttpSettings, ModelTable, ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, build, build_info,
+    ModelTable, ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, TransportSettings, build, build_info,
 };
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -295,7 +295,7 @@ async fn key_unfit_for_a_header_is_reported_without_showing_it() {
 #[tokio::test]
 async fn variable_with_a_key_unfit_for_a_header_is_named() {
     let info = pinion_providers::provider("anthropic").unwrap();
-    let keys = pinion_providers::Keys::new(info)
+    let keys = pinion_providers::KeySources::new(info)
         .environment(|name| (name == "ANTHROPIC_API_KEY").then(|| "sk-1\nsk-2".to_owned()));
     let asked = ProviderConfig { api_key: None, ..config("anthropic", "http://127.0.0.1:1") };
     let context = ProviderContext { keys: Some(Arc::new(keys)), ..ProviderContext::default() };
@@ -337,9 +337,9 @@ async fn own_server_may_need_no_key() {
 async fn proxy_is_used_only_where_configured() {
     let proxy = Server::answering(EVENTS, CHAT).await;
     let url = || ProxyUrl { url: SecretString::from(proxy.url.trim_end_matches("/v1")), origin: "p".to_owned() };
-    let settings = |except: Option<&str>| HttpSettings {
+    let settings = |except: Option<&str>| TransportSettings {
         proxy: ProxySettings { except: except.map(str::to_owned), ..ProxySettings::always(url()) },
-        ..HttpSettings::default()
+        ..TransportSettings::default()
     };
     let through = ProviderConfig { http: settings(None), ..config("openai-chat", "http://somewhere.invalid/v1") };
     assert_eq!(all(ask(through, CancellationToken::new())).await.1, None);

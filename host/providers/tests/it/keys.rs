@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use pinion_providers::{AuthFile, KeyCommand, KeyError, KeyOrigin, KeySource, Keyring, Keys, provider};
+use pinion_providers::{AuthFile, KeyCommand, KeyError, KeyOrigin, KeySource, KeySources, Keyring, provider};
 use secrecy::{ExposeSecret, SecretString};
 use std::error::Error as _;
 use std::fs;
@@ -22,11 +22,11 @@ impl Keyring for OneKey {
     }
 }
 
-fn keys(name: &str) -> Keys {
-    Keys::new(provider(name).unwrap())
+fn keys(name: &str) -> KeySources {
+    KeySources::new(provider(name).unwrap())
 }
 
-async fn key(keys: &Keys) -> Option<String> {
+async fn key(keys: &KeySources) -> Option<String> {
     keys.key().await.unwrap().map(|key| key.secret.expose_secret().to_owned())
 }
 

@@ -6,8 +6,8 @@ use crate::support::{request, text};
 use futures_util::StreamExt;
 use pinion_protocol::ProviderError;
 use pinion_providers::{
-    HttpSettings, Keys, ModelTable, ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, RegistryError, build,
-    build_with, provider,
+    KeySources, ModelTable, ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, RegistryError, TransportSettings,
+    build, build_with, provider,
 };
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ async fn unreachable_proxy_is_named_without_its_password() {
         https: Some(proxy(&format!("http://me:hunter22@{port}"), "HTTPS_PROXY")),
         ..ProxySettings::default()
     };
-    let http = HttpSettings { proxy, ..HttpSettings::default() };
+    let http = TransportSettings { proxy, ..TransportSettings::default() };
     let error = error(ProviderConfig { http, ..config("https://somewhere.invalid/v1") }).await;
     let expected = format!("`somewhere.invalid:443` through the proxy `http://{port}` (HTTPS_PROXY)");
     assert!(error.to_string().contains(&expected) && !format!("{error:?}").contains("hunter22"), "{error}");
@@ -67,7 +67,7 @@ async fn https_proxy_gets_no_request_without_tls() {
         for_loopback: true,
         ..ProxySettings::default()
     };
-    let http = HttpSettings { proxy, ..HttpSettings::default() };
+    let http = TransportSettings { proxy, ..TransportSettings::default() };
     let server = Server::answering("content-type: text/event-stream\r\n", b"data: [DONE]\n\n").await;
     let provider = build(ProviderConfig { http, ..config(&server.url) }, ModelTable::builtin()).unwrap();
     let _: Vec<_> = provider.stream(request("m", vec![text("hi")]), CancellationToken::new()).collect().await;
@@ -78,7 +78,7 @@ async fn https_proxy_gets_no_request_without_tls() {
 async fn unusable_proxy_fails_before_any_request() {
     for (url, part) in [("::garbage::", "`HTTPS_PROXY`"), ("gopher://h:1", "unknown scheme `gopher`")] {
         let proxy = ProxySettings { https: Some(proxy(url, "HTTPS_PROXY")), ..ProxySettings::default() };
-        let http = HttpSettings { proxy, ..HttpSettings::default() };
+        let http = TransportSettings { proxy, ..TransportSettings::default() };
         let of = |base: &str| build(ProviderConfig { http: http.clone(), ..config(base) }, ModelTable::builtin());
         let Err(error) = of("https://api.example") else { panic!("{url} was accepted") };
         assert!(matches!(error, RegistryError::Proxy(_)) && error.to_string().contains(part), "{error}");
@@ -188,7 +188,7 @@ async fn proxy_that_rejects_a_password_is_not_said_to_want_one() {
         let server = Server::start(steps).await;
         let url = server.url.replace("http://", &format!("http://{user}")).replace("/v1", "");
         let proxy = ProxySettings { https: Some(proxy(&url, "HTTPS_PROXY")), ..ProxySettings::default() };
-        let http = HttpSettings { proxy, ..HttpSettings::default() };
+        let http = TransportSettings { proxy, ..TransportSettings::default() };
         let error = error(ProviderConfig { http, ..config("https://somewhere.invalid/v1") }).await;
         assert!(!error.is_retryable() && error.to_string().contains(expected), "{error}");
     }
@@ -208,7 +208,7 @@ async fn rejected_key_is_named_with_provider_status_and_remedy() {
         ),
     ] {
         let server = Server::start(vec![Step::Send(answer(status, "content-type: application/json\r\n", body))]).await;
-        let keys = Keys::new(provider("groq").unwrap())
+        let keys = KeySources::new(provider("groq").unwrap())
             .environment(|name| (name == "GROQ_API_KEY").then(|| "gsk_0123".into()));
         let context = ProviderContext { keys: Some(Arc::new(keys)), ..ProviderContext::default() };
         let config = ProviderConfig { name: "groq".to_owned(), ..config(&server.url) };

@@ -14,7 +14,7 @@ fn at(url: &str) -> OllamaModels {
         headers: vec![("x-secret".to_owned(), SecretString::from("sk-secret"))],
         ..ProviderConfig::default()
     };
-    OllamaModels::of(config, &ProviderContext::default()).unwrap()
+    OllamaModels::from_config(config, &ProviderContext::default()).unwrap()
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::support::{assert_well_formed, notation, request, text};
 use futures_util::{FutureExt, StreamExt};
 use pinion_protocol::{Provider, ProviderError, StopReason, StreamEvent, Usage};
-use pinion_providers::{ErrorKind, Replay, Reply, Script, ScriptError};
+use pinion_providers::{ErrorKind, Replay, Script, ScriptError, ScriptedReply};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +51,7 @@ async fn script_is_played_line_by_line() {
 
 #[tokio::test]
 async fn exhausted_script_is_an_error() {
-    let replay = Replay::new(Script::new([Reply::text("one")]));
+    let replay = Replay::new(Script::new([ScriptedReply::text("one")]));
     play(&replay).await;
     let (events, error) = play(&replay).await;
     assert_eq!(events, []);
@@ -60,8 +60,8 @@ async fn exhausted_script_is_an_error() {
 
 #[tokio::test]
 async fn scripted_error_comes_before_or_after_the_content() {
-    let failing = Reply::error(ErrorKind::Overloaded, "no capacity");
-    let later = Reply { text: Some("I was".to_owned()), ..failing.clone() };
+    let failing = ScriptedReply::error(ErrorKind::Overloaded, "no capacity");
+    let later = ScriptedReply { text: Some("I was".to_owned()), ..failing.clone() };
     let replay = Replay::new(Script::new([failing, later]));
     let expected = ProviderError::Overloaded { message: "no capacity".to_owned(), retry_after: None };
     assert_eq!(play(&replay).await, (vec![], Some(expected.clone())));
@@ -93,7 +93,7 @@ async fn hanging_reply_ends_when_cancelled() {
 
 #[tokio::test]
 async fn cancelled_reply_ends_at_its_next_event() {
-    let replay = Replay::new(Script::new([Reply::text("a")]));
+    let replay = Replay::new(Script::new([ScriptedReply::text("a")]));
     let token = CancellationToken::new();
     token.cancel();
     let items: Vec<_> = replay.stream(request("any", vec![]), token).collect().await;
@@ -102,7 +102,7 @@ async fn cancelled_reply_ends_at_its_next_event() {
 
 #[tokio::test]
 async fn recording_replay_returns_its_requests() {
-    let replay = Replay::recording(Script::new([Reply::call("read", json!({})).and_call("list", json!({}))]));
+    let replay = Replay::recording(Script::new([ScriptedReply::call("read", json!({})).and_call("list", json!({}))]));
     play(&replay).await;
     let requests = replay.clone().requests();
     assert_eq!((requests.len(), requests[0].model.as_str()), (1, "any"));
@@ -111,7 +111,7 @@ async fn recording_replay_returns_its_requests() {
 
 #[tokio::test]
 async fn arguments_can_be_truncated() {
-    let reply = Reply { stop_reason: Some(StopReason::Length), ..Reply::call("read", json!("{\"pa")) };
+    let reply = ScriptedReply { stop_reason: Some(StopReason::Length), ..ScriptedReply::call("read", json!("{\"pa")) };
     let (events, _) = play(&Replay::new(Script::new([reply]))).await;
     assert_eq!(notation(&events)[2], "0 +{\"pa");
 }

@@ -7,7 +7,7 @@ use crate::support::tls::Http2Server;
 use crate::support::vendors::{ALL, BEDROCK, Vendor};
 use crate::support::{request, text};
 use jiff::civil::date;
-use pinion_providers::{Keys, ProviderContext, Recorder, provider};
+use pinion_providers::{KeySources, ProviderContext, Recorder, provider};
 use secrecy::SecretString;
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -159,7 +159,7 @@ async fn http2_log_contains_no_key() {
 
 #[tokio::test]
 async fn debug_output_of_key_sources_contains_no_key() {
-    let keys = Keys::new(provider("anthropic").unwrap()).environment(|_| Some(KEY.to_owned()));
+    let keys = KeySources::new(provider("anthropic").unwrap()).environment(|_| Some(KEY.to_owned()));
     assert_hidden(&format!("{keys:?} {keys:#?} {:?}", keys.origin().await), KEY, "keys");
 }
 

@@ -15,7 +15,7 @@ fn at(url: &str) -> ServedWindow {
         ..ProviderConfig::default()
     };
     let info = provider("openai-chat").unwrap();
-    ServedWindow::of(info, config, "m", &ProviderContext::default()).unwrap().unwrap()
+    ServedWindow::from_config(info, config, "m", &ProviderContext::default()).unwrap().unwrap()
 }
 
 /// Returns the window that a server reports if it gives this answer to every request, and the paths of the requests.
@@ -51,7 +51,7 @@ async fn server_without_a_list_is_an_error() {
 fn vendor_that_lists_models_only_with_a_key_is_not_asked() {
     let of = |name: &str| {
         let (config, context) = Default::default();
-        ServedWindow::of(provider(name).unwrap(), config, "m", &context).unwrap()
+        ServedWindow::from_config(provider(name).unwrap(), config, "m", &context).unwrap()
     };
     assert!(of("openai-responses").is_none() && of("anthropic").is_none() && of("groq").is_none());
     assert!(of("openrouter").is_some());

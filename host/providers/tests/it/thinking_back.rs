@@ -154,7 +154,7 @@ async fn thinking_in_the_content_goes_back_there() {
     assert_eq!(part(&said), json!({ "type": "thinking", "thinking": thinking }));
 }
 
-fn responses(ask: &Request, quirks: &openai_responses::Quirks) -> Value {
+fn responses(ask: &Request, quirks: &openai_responses::ResponsesQuirks) -> Value {
     let model = ModelTable::builtin().find("box", &ask.model);
     serde_json::from_slice(&openai_responses::request_body(ask, &model, "box", quirks).unwrap()).unwrap()
 }
@@ -163,7 +163,7 @@ fn responses(ask: &Request, quirks: &openai_responses::Quirks) -> Value {
 fn reasoning_items_go_back_as_they_came() {
     let item = |name: &str| {
         let ask = after("box", "m", "m", content("responses", name));
-        responses(&ask, &openai_responses::Quirks::OPENAI)["input"][1].clone()
+        responses(&ask, &openai_responses::ResponsesQuirks::OPENAI)["input"][1].clone()
     };
     let summary = |text: &str| json!({ "type": "summary_text", "text": text });
     assert_eq!(
@@ -191,7 +191,7 @@ fn reasoning_items_go_back_as_they_came() {
 #[test]
 fn reasoning_of_which_only_a_summary_is_known_stays_away() {
     let ask = after("box", "m", "m", content("responses", "done_events.sse"));
-    for quirks in [openai_responses::Quirks::OPENAI, openai_responses::Quirks::PLAIN] {
+    for quirks in [openai_responses::ResponsesQuirks::OPENAI, openai_responses::ResponsesQuirks::PLAIN] {
         let said = responses(&ask, &quirks);
         assert!(!said.to_string().contains("\"reasoning\""), "{said}");
     }
@@ -200,27 +200,27 @@ fn reasoning_of_which_only_a_summary_is_known_stays_away() {
 #[test]
 fn phases_go_back_as_they_came() {
     let ask = after("box", "m", "m", content("responses", "phases.sse"));
-    let phases = |ask: &Request, quirks: &openai_responses::Quirks| {
+    let phases = |ask: &Request, quirks: &openai_responses::ResponsesQuirks| {
         let said = responses(ask, quirks);
         said["input"].as_array().unwrap()[1..4].iter().map(|item| item["phase"].clone()).collect::<Vec<_>>()
     };
-    for quirks in [openai_responses::Quirks::OPENAI, openai_responses::Quirks::PLAIN] {
+    for quirks in [openai_responses::ResponsesQuirks::OPENAI, openai_responses::ResponsesQuirks::PLAIN] {
         assert_eq!(phases(&ask, &quirks), [json!("commentary"), json!("final_answer"), Value::Null]);
     }
     let foreign = Request { model: "other".to_owned(), ..ask };
-    assert_eq!(phases(&foreign, &openai_responses::Quirks::OPENAI), [Value::Null, Value::Null, Value::Null]);
+    assert_eq!(phases(&foreign, &openai_responses::ResponsesQuirks::OPENAI), [Value::Null, Value::Null, Value::Null]);
 }
 
 #[test]
 fn unsigned_thinking_goes_back_where_anthropic_does_not_answer() {
-    let blocks = |content: Vec<Content>, quirks: &anthropic::Quirks| {
+    let blocks = |content: Vec<Content>, quirks: &anthropic::AnthropicQuirks| {
         let mut ask = after("box", "kimi-k3", "kimi-k3", content);
         ask.options.thinking = ThinkingLevel::Medium;
         let model = ModelTable::builtin().find("box", &ask.model);
         let body = anthropic::request_body(&ask, &model, "box", quirks).unwrap();
         serde_json::from_slice::<Value>(&body).unwrap()["messages"][1]["content"].clone()
     };
-    let (elsewhere, own) = (anthropic::Quirks::ELSEWHERE, anthropic::Quirks::ANTHROPIC);
+    let (elsewhere, own) = (anthropic::AnthropicQuirks::ELSEWHERE, anthropic::AnthropicQuirks::ANTHROPIC);
     let unsigned = content("anthropic", "unsigned.sse");
     let said = blocks(unsigned.clone(), &elsewhere);
     assert_eq!(said[0], json!({ "type": "thinking", "thinking": "I list it.", "signature": "" }));
@@ -238,7 +238,7 @@ fn unsigned_thinking_of_an_interrupted_reply_stays_away() {
     let cut = AssistantMessage { stop_reason: StopReason::Aborted, ..reply.clone() };
     ask.messages[1] = Message::Assistant(cut).into();
     let model = ModelTable::builtin().find("box", &ask.model);
-    let body = anthropic::request_body(&ask, &model, "box", &anthropic::Quirks::ELSEWHERE).unwrap();
+    let body = anthropic::request_body(&ask, &model, "box", &anthropic::AnthropicQuirks::ELSEWHERE).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "So far" }]));
 }
@@ -281,7 +281,7 @@ fn model_is_recognized_by_the_name_in_the_request() {
     let encrypted = content("responses", "azure_thinking.sse");
     let ask = after("azure", "my-deployment", "gpt-5.4", encrypted);
     let model = ModelTable::builtin().find("azure", &ask.model);
-    let quirks = openai_responses::Quirks::PLAIN;
+    let quirks = openai_responses::ResponsesQuirks::PLAIN;
     let body = openai_responses::request_body(&ask, &model, "azure", &quirks).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!((&body["input"][1]["type"], &body["input"][1]["id"]), (&json!("reasoning"), &json!("rs_a")));

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use futures_util::StreamExt;
 use jiff::civil::date;
 use pinion_protocol::{CachePolicy, Content, ProviderError, Request, StreamEvent, ThinkingLevel, ToolCall, ToolChoice};
-use pinion_providers::{HttpSettings, ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, Recorder};
+use pinion_providers::{ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, Recorder, TransportSettings};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use std::fs;
@@ -301,7 +301,7 @@ async fn sent(vendor: &Vendor, request: Request) -> String {
     let base_url = vendor.host.starts_with("https:").then_some(vendor.host);
     let url = SecretString::from(server.url.trim_end_matches("/v1"));
     let proxy = ProxySettings::always(ProxyUrl { url, origin: "test".to_owned() });
-    let http = HttpSettings { proxy, ..HttpSettings::default() };
+    let http = TransportSettings { proxy, ..TransportSettings::default() };
     let recording = Shared::default();
     let recorder = Arc::new(Recorder::new(recording.clone(), date(2026, 11, 20)));
     let context = ProviderContext { recorder: Some(recorder), ..context() };

@@ -1,7 +1,7 @@
 //! A control group for one program: limits on the memory and the number of everything that it starts. Only where the system
 //! has delegated a group around this one, as systemd does for the programs of a desktop.
 
-use crate::policy::Limits;
+use crate::policy::ResourceLimits;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ const NAME: &str = "pinion-";
 
 /// A group without processes, or with the processes of one program.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ControlGroup {
     path: PathBuf,
     /// Takes the numbers of processes. Open, because a program's tree of files is read-only.
     processes: File,
 }
 
-impl Group {
+impl ControlGroup {
     /// Creates a group with limits.
     ///
     /// # Errors
     /// Returns the reason why the system has no group for this user.
-    pub(super) fn create(limits: &Limits) -> Result<Self, String> {
+    pub(super) fn create(limits: &ResourceLimits) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self::in_tree(Path::new(ROOT), &own, limits)
     }
 
-    fn in_tree(root: &Path, own: &str, limits: &Limits) -> Result<Self, String> {
+    fn in_tree(root: &Path, own: &str, limits: &ResourceLimits) -> Result<Self, String> {
         let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
         let Some(own) = own.filter(|_| root.join("cgroup.controllers").exists()) else {
             return Err("the system has no control groups of version 2".to_owned());
@@ -74,7 +74,7 @@ impl Group {
 }
 
 /// Sets the limits of a group and opens the file that takes its processes.
-fn limit(group: &Path, limits: &Limits) -> io::Result<File> {
+fn limit(group: &Path, limits: &ResourceLimits) -> io::Result<File> {
     let open = |name: &str| File::options().write(true).open(group.join(name));
     let set = |name: &str, value: u64| open(name)?.write_all(value.to_string().as_bytes());
     set("pids.max", limits.processes)?;
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn group_is_created_in_the_nearest_one_with_controllers() {
         let root = tree("cpu memory pids");
-        let limits = Limits { memory_bytes: Some(5), ..Limits::default() };
+        let limits = ResourceLimits { memory_bytes: Some(5), ..ResourceLimits::default() };
         // A plain directory lacks the files that a group gets by itself.
-        let error = Group::in_tree(root.path(), "1:x:/y\n0::/a/b/c\n", &limits).unwrap_err();
+        let error = ControlGroup::in_tree(root.path(), "1:x:/y\n0::/a/b/c\n", &limits).unwrap_err();
         assert!(error.contains("a/pinion-") && error.contains("takes no limits"), "{error}");
         assert!(fs::read_dir(root.path().join("a")).unwrap().count() == 2, "it is removed");
     }
@@ -127,10 +127,11 @@ mod tests {
         for name in ["pids.max", "memory.max", "memory.oom.group", "cgroup.procs"] {
             fs::write(group.path().join(name), "").unwrap();
         }
-        let processes = limit(group.path(), &Limits { processes: 7, memory_bytes: Some(9), file_bytes: None }).unwrap();
+        let processes =
+            limit(group.path(), &ResourceLimits { processes: 7, memory_bytes: Some(9), file_bytes: None }).unwrap();
         let text = |name: &str| fs::read_to_string(group.path().join(name)).unwrap();
         assert_eq!(["pids.max", "memory.max", "memory.oom.group"].map(text), ["7", "9", "1"]);
-        let entered = Group { path: group.path().to_owned(), processes };
+        let entered = ControlGroup { path: group.path().to_owned(), processes };
         entered.enter().unwrap();
         assert_eq!(text("cgroup.procs"), "0");
         for (events, ran_out) in
@@ -144,8 +145,8 @@ mod tests {
     #[test]
     fn missing_controllers_and_old_systems_are_named() {
         let root = tree("cpu pids");
-        let limits = Limits::default();
-        let error = |own: &str| Group::in_tree(root.path(), own, &limits).unwrap_err();
+        let limits = ResourceLimits::default();
+        let error = |own: &str| ControlGroup::in_tree(root.path(), own, &limits).unwrap_err();
         assert!(error("0::/a/b/c\n").contains("delegated"));
         assert!(error("5:memory:/a\n").contains("version 2"));
     }

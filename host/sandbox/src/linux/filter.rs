@@ -182,10 +182,10 @@ fn unknown_calls(unknown: u32) -> BpfProgram {
     program
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules_of(channels: Channels) -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
+fn rules_of(channels: Channels) -> Result<SeccompRules, seccompiler::BackendError> {
+    let mut rules: SeccompRules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     if !channels.ipc {
         rules.extend(IPC.iter().map(|call| (*call, Vec::new())));
     }

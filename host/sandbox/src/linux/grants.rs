@@ -1,7 +1,7 @@
 //! The places that Landlock opens. It knows no exceptions: everything beneath an opened directory is open.
 
 use crate::error::SandboxError;
-use crate::policy::{Enforcement, Policy};
+use crate::policy::{Enforcement, SandboxPolicy};
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Bound;
@@ -23,7 +23,7 @@ pub(super) struct Grants {
 }
 
 /// Returns the grants for a program that sees only visible paths, because mounts show it nothing else.
-pub(super) fn behind_mounts(policy: &Policy) -> Grants {
+pub(super) fn behind_mounts(policy: &SandboxPolicy) -> Grants {
     let private = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
     let devices = ["/dev/tty", "/dev/pts"];
     Grants {
@@ -40,7 +40,7 @@ pub(super) fn behind_mounts(policy: &Policy) -> Grants {
 ///
 /// # Errors
 /// A directory around a hidden path cannot be listed, or has too many entries.
-pub(super) fn without_mounts(policy: &Policy) -> Result<Grants, SandboxError> {
+pub(super) fn without_mounts(policy: &SandboxPolicy) -> Result<Grants, SandboxError> {
     let (mut entries, views) = (0, policy.views());
     // Devices are the user's terminals, and for root its disks.
     let mut hidden: Holes<'_> = policy.hidden.iter().map(PathBuf::as_path).chain([Path::new("/dev")]).collect();

@@ -14,7 +14,7 @@ mod watch;
 
 use crate::error::SandboxError;
 use crate::policy::Network;
-use crate::request::{Outcome, Report, Request};
+use crate::request::{CheckReport, HelperOutcome, HelperRequest};
 use filter::Channels;
 use nix::sys::prctl::set_no_new_privs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -32,10 +32,10 @@ const ROOT_KEEPS: u64 = 0b1110_1011;
 ///
 /// # Errors
 /// A layer that is in use cannot be set up. Nothing has been started.
-pub(crate) fn enter(request: &Request, program: Option<Command>) -> Result<Outcome, SandboxError> {
+pub(crate) fn enter(request: &HelperRequest, program: Option<Command>) -> Result<HelperOutcome, SandboxError> {
     sys::close_on_exec().map_err(|error| SandboxError::step("close inherited files", error))?;
     // Limits that the system does not offer this user are not worth a failure.
-    let group = cgroup::Group::create(&request.policy.limits);
+    let group = cgroup::ControlGroup::create(&request.policy.limits);
     if request.layers.namespaces {
         return namespaces::enter(request, program, group);
     }
@@ -43,21 +43,21 @@ pub(crate) fn enter(request: &Request, program: Option<Command>) -> Result<Outco
     match program {
         Some(mut program) => {
             // Once the program has ended, a later one removes the group.
-            let _ = group.as_ref().map(cgroup::Group::enter);
+            let _ = group.as_ref().map(cgroup::ControlGroup::enter);
             // Returns only if it fails.
             let error = program.exec();
             Err(not_started(&program, &error))
         }
         None => {
             report.no_group = removed(group);
-            Ok(Outcome::Checked(report))
+            Ok(HelperOutcome::Checked(report))
         }
     }
 }
 
 /// Removes a group; returns the reason if there was no group.
-fn removed(group: Result<cgroup::Group, String>) -> String {
-    group.map(cgroup::Group::remove).err().unwrap_or_default()
+fn removed(group: Result<cgroup::ControlGroup, String>) -> String {
+    group.map(cgroup::ControlGroup::remove).err().unwrap_or_default()
 }
 
 fn not_started(program: &Command, error: &io::Error) -> SandboxError {
@@ -66,7 +66,7 @@ fn not_started(program: &Command, error: &io::Error) -> SandboxError {
 }
 
 /// Gives up everything that the policy does not allow, for this process and all that it starts.
-fn restrict(request: &Request) -> Result<Report, SandboxError> {
+fn restrict(request: &HelperRequest) -> Result<CheckReport, SandboxError> {
     let (policy, has_mounts) = (&request.policy, request.layers.namespaces);
     limit(request)?;
     // Before the rights to find out are gone.
@@ -91,11 +91,11 @@ fn restrict(request: &Request) -> Result<Report, SandboxError> {
         // Other users only get groups that they are in themselves.
         groups: !geteuid().is_root(),
     })?;
-    Ok(Report { landlock, seccomp: true, no_group: String::new() })
+    Ok(CheckReport { landlock, seccomp: true, no_group: String::new() })
 }
 
 /// Sets limits on resources, which can only be lowered from here on.
-fn limit(request: &Request) -> Result<(), SandboxError> {
+fn limit(request: &HelperRequest) -> Result<(), SandboxError> {
     let limits = &request.policy.limits;
     let mut wanted = vec![(Resource::RLIMIT_CORE, 0)];
     if request.layers.namespaces {

@@ -12,7 +12,7 @@ use crate::linux::places::{self, at, is_directory, opened, target};
 use crate::linux::sockets::sockets_among;
 use crate::linux::sys::{self, MountAttributes, NO_DEVICES, NO_SETUID, READ_ONLY, set_mount_attributes};
 use crate::linux::watch::Covers;
-use crate::policy::{Policy, View};
+use crate::policy::{SandboxPolicy, View};
 use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ const RUN_PARTS: [&str; 6] = [
 
 /// A change of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum MountChange {
     Hide,
     Write,
     /// Write as before, and never rename or replace.
@@ -60,21 +60,21 @@ enum Change {
 }
 
 /// Changes at their paths, outer ones first.
-type Changes = BTreeMap<PathBuf, Change>;
+type MountChanges = BTreeMap<PathBuf, MountChange>;
 
 /// Builds the tree, and returns the covers that have to stay. Must be called in new user, mount and process namespaces, by the
 /// first process of the latter.
 ///
 /// # Errors
 /// A step fails; the namespace is then not to be used.
-pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<Covers, SandboxError> {
+pub(super) fn build(policy: &SandboxPolicy, sockets: &BTreeSet<PathBuf>) -> Result<Covers, SandboxError> {
     none("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE)?;
     let read_only = MountAttributes { set: READ_ONLY | NO_DEVICES | NO_SETUID, clear: 0, recursive: true };
     change("/", read_only)?;
     let changes = changes(policy);
     // Private directories cover the content behind them, so that it has to be copied before.
     let mut originals = BTreeMap::new();
-    let shown = changes.iter().filter(|(_, change)| **change != Change::Hide).map(|(path, _)| path);
+    let shown = changes.iter().filter(|(_, change)| **change != MountChange::Hide).map(|(path, _)| path);
     for path in shown.filter(|path| is_behind(path, &changes)) {
         if let Some(original) = opened(path)? {
             originals.insert(path.clone(), cloned(&original, path)?);
@@ -95,7 +95,7 @@ pub(super) fn build(policy: &Policy, sockets: &BTreeSet<PathBuf>) -> Result<Cove
             }
         }
     }
-    let mut tree = Tree { changes: &changes, originals, open: Vec::new(), covers: Covers::default() };
+    let mut tree = MountTree { changes: &changes, originals, open: Vec::new(), covers: Covers::default() };
     if Path::new(RUN).is_dir() {
         tree.open.push(private(Path::new(RUN), c"755", c"1m")?);
         for (path, original) in &parts {
@@ -130,33 +130,33 @@ pub(super) fn sockets() -> Result<BTreeSet<PathBuf>, SandboxError> {
 }
 
 /// Returns the changes that the policy asks for, one at a path.
-fn changes(policy: &Policy) -> Changes {
+fn changes(policy: &SandboxPolicy) -> MountChanges {
     let views = policy.views();
-    let mut changes = Changes::new();
+    let mut changes = MountChanges::new();
     for (path, view) in views.iter() {
         let change = match view {
             // It is gone with the directory around it.
             View::Hidden | View::Excluded if path.parent().is_some_and(|around| views.hide(around)) => continue,
-            View::Hidden | View::Excluded => Change::Hide,
+            View::Hidden | View::Excluded => MountChange::Hide,
             // The writable directory around it is visible.
             View::Visible
-                if path.parent().is_some_and(|around| views.of(around) == Some(View::Writable))
+                if path.parent().is_some_and(|around| views.nearest_view(around) == Some(View::Writable))
                     && !policy.hidden.iter().any(|hidden| hidden == path) =>
             {
                 continue;
             }
-            View::Visible => Change::Show,
-            View::Writable => Change::Write,
+            View::Visible => MountChange::Show,
+            View::Writable => MountChange::Write,
         };
         changes.insert(path.to_owned(), change);
     }
     // A hidden path cannot be written, and must not come into view.
     let read_only = policy.read_only.iter().filter(|path| !views.hide(path));
-    changes.extend(read_only.map(|path| (path.clone(), Change::Close)));
+    changes.extend(read_only.map(|path| (path.clone(), MountChange::Close)));
     // A private directory keeps its name anyway.
     let pinned = pinned(policy).into_iter().filter(|path| !is_private(path));
-    for path in pinned.filter(|path| views.of(path) == Some(View::Writable)) {
-        changes.entry(path).or_insert(Change::Pin);
+    for path in pinned.filter(|path| views.nearest_view(path) == Some(View::Writable)) {
+        changes.entry(path).or_insert(MountChange::Pin);
     }
     changes
 }
@@ -167,15 +167,15 @@ fn is_private(path: &Path) -> bool {
 }
 
 /// Returns whether a private directory lies between a path and the change around it, or is the path itself.
-fn is_behind(path: &Path, changes: &Changes) -> bool {
+fn is_behind(path: &Path, changes: &MountChanges) -> bool {
     let around = path.ancestors().skip(1).find_map(|around| Some((around, changes.get(around)?)));
     let mut between = path.ancestors().take_while(|path| around.is_none_or(|(around, _)| *path != around));
-    between.any(is_private) || around.is_some_and(|(_, change)| *change == Change::Hide)
+    between.any(is_private) || around.is_some_and(|(_, change)| *change == MountChange::Hide)
 }
 
 /// Returns the directories between a writable directory and a path in it that is read-only, hidden or writable itself.
 /// If one of them were moved, another could replace its content, for this program or for a later one.
-fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
+fn pinned(policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     let writable: BTreeSet<&Path> = policy.writable.iter().map(PathBuf::as_path).collect();
     let read_only: BTreeSet<&Path> = policy.read_only.iter().map(PathBuf::as_path).collect();
     let around = |path: &Path| path.ancestors().skip(1).any(|around| writable.contains(around));
@@ -197,8 +197,8 @@ fn pinned(policy: &Policy) -> BTreeSet<PathBuf> {
 }
 
 /// A tree that is being changed.
-struct Tree<'a> {
-    changes: &'a Changes,
+struct MountTree<'a> {
+    changes: &'a MountChanges,
     /// Copies of the mounts of paths behind private directories.
     originals: BTreeMap<PathBuf, OwnedFd>,
     /// Private directories that become read-only in the end.
@@ -206,47 +206,47 @@ struct Tree<'a> {
     covers: Covers,
 }
 
-impl Tree<'_> {
+impl MountTree<'_> {
     /// Makes a change. Paths that do not exist are left out.
-    fn apply(&mut self, path: &Path, change: Change) -> Result<(), SandboxError> {
+    fn apply(&mut self, path: &Path, change: MountChange) -> Result<(), SandboxError> {
         let is_root = path == Path::new("/");
         match change {
-            Change::Hide if is_root => Err(SandboxError::step("hide `/`", "programs need it")),
+            MountChange::Hide if is_root => Err(SandboxError::step("hide `/`", "programs need it")),
             // A mount over the root would leave everything below it in reach by `/..`. It is read-only unless it is
             // writable.
-            Change::Close | Change::Show if is_root => Ok(()),
-            Change::Write | Change::Pin if is_root => {
+            MountChange::Close | MountChange::Show if is_root => Ok(()),
+            MountChange::Write | MountChange::Pin if is_root => {
                 self::change("/", MountAttributes { clear: READ_ONLY, ..MountAttributes::default() })
             }
-            Change::Hide if self.has_open_inside(path) => {
+            MountChange::Hide if self.has_open_inside(path) => {
                 if opened(path)?.is_some_and(|found| is_directory(&found)) {
                     self.open.push(private(path, c"755", c"1m")?);
                     self.covers.kept.insert(path.to_owned());
                 }
                 Ok(())
             }
-            Change::Hide => {
+            MountChange::Hide => {
                 if hide(path)? {
                     self.covers.renewed.insert(path.to_owned());
                 }
                 Ok(())
             }
             // Where `/` is writable, so is a part of it that is mounted.
-            Change::Close => {
+            MountChange::Close => {
                 if self.bind(path, READ)? {
                     self.covers.kept.insert(path.to_owned());
                 }
                 Ok(())
             }
-            Change::Show => self.bind(path, READ).map(drop),
-            Change::Write | Change::Pin => self.bind(path, WRITE).map(drop),
+            MountChange::Show => self.bind(path, READ).map(drop),
+            MountChange::Write | MountChange::Pin => self.bind(path, WRITE).map(drop),
         }
     }
 
     /// Returns whether something in a hidden directory is open.
     fn has_open_inside(&self, path: &Path) -> bool {
         let inside = self.changes.range(path.to_owned()..).skip(1).take_while(|(inside, _)| inside.starts_with(path));
-        inside.into_iter().any(|(_, change)| *change != Change::Hide)
+        inside.into_iter().any(|(_, change)| *change != MountChange::Hide)
     }
 
     /// Mounts the original content of a path, from before any change. Returns whether there is something.
@@ -388,9 +388,14 @@ fn mounting(path: &Path, error: io::Error) -> SandboxError {
 mod tests {
     use super::*;
 
-    fn policy(writable: &[&str], read_only: &[&str], hidden: &[&str]) -> Policy {
+    fn policy(writable: &[&str], read_only: &[&str], hidden: &[&str]) -> SandboxPolicy {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
-        Policy { writable: paths(writable), read_only: paths(read_only), hidden: paths(hidden), ..Policy::default() }
+        SandboxPolicy {
+            writable: paths(writable),
+            read_only: paths(read_only),
+            hidden: paths(hidden),
+            ..SandboxPolicy::default()
+        }
     }
 
     #[test]

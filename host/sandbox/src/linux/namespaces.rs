@@ -7,12 +7,12 @@
 //! rights, so the helper does that.
 
 use crate::error::SandboxError;
-use crate::linux::cgroup::Group;
-use crate::linux::watch::{Look, Watch, replaced};
+use crate::linux::cgroup::ControlGroup;
+use crate::linux::watch::{CoverState, Watch, replaced};
 use crate::linux::{mounts, passing, removed, restrict, sys};
 use crate::policy::Network;
 use crate::proxy::PROXY_PORT;
-use crate::request::{Outcome, Report, Request};
+use crate::request::{CheckReport, HelperOutcome, HelperRequest};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
@@ -37,18 +37,18 @@ const REMEDY: &str = "allow user namespaces (`sysctl kernel.apparmor_restrict_un
 
 /// A message of the first process inside to the helper, in a line.
 #[derive(Debug, Serialize, Deserialize)]
-enum Message {
+enum InitMessage {
     /// Hidden paths have to be covered again.
     Cover(#[serde(with = "crate::encoding::paths")] Vec<PathBuf>),
     /// The last message.
-    Ended(Ended),
+    Ended(InitExit),
 }
 
 /// The end of the first process.
 #[derive(Debug, Serialize, Deserialize)]
-enum Ended {
+enum InitExit {
     Failed(String),
-    Checked(Report),
+    Checked(CheckReport),
     Exited(i32),
     Signalled(i32),
 }
@@ -61,10 +61,10 @@ struct Inside {
 
 /// Runs the program in new namespaces and returns its exit status; without one, only checks.
 pub(super) fn enter(
-    request: &Request,
+    request: &HelperRequest,
     program: Option<Command>,
-    group: Result<Group, String>,
-) -> Result<Outcome, SandboxError> {
+    group: Result<ControlGroup, String>,
+) -> Result<HelperOutcome, SandboxError> {
     let sockets = match mounts::sockets() {
         Ok(sockets) => sockets,
         Err(error) => {
@@ -88,11 +88,11 @@ pub(super) fn enter(
             .map_err(|error| SandboxError::step("end with the helper", error.desc()))
             .and_then(|()| wait_for_helper(begin))
             .and_then(|()| {
-                let _ = group.as_ref().map(Group::enter);
+                let _ = group.as_ref().map(ControlGroup::enter);
                 run_inside(request, program, &sockets, &mut report)
             });
-        send(&mut report, &Message::Ended(outcome.unwrap_or_else(|error| Ended::Failed(error.to_string()))));
-        return Ok(Outcome::Ended(ExitCode::SUCCESS));
+        send(&mut report, &InitMessage::Ended(outcome.unwrap_or_else(|error| InitExit::Failed(error.to_string()))));
+        return Ok(HelperOutcome::Ended(ExitCode::SUCCESS));
     };
     drop((report, begin));
     if let Err(error) = name_users(inside) {
@@ -109,13 +109,13 @@ pub(super) fn enter(
     let ended = listen(messages, namespaces.ok().as_ref(), inside);
     // It is gone, or about to be.
     let _ = waitpid(Pid::from_raw(inside), None);
-    let ran_out_of_memory = group.as_ref().is_ok_and(Group::ran_out_of_memory);
+    let ran_out_of_memory = group.as_ref().is_ok_and(ControlGroup::ran_out_of_memory);
     let no_group = removed(group);
     match ended? {
-        Some(Ended::Exited(code)) => Ok(Outcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
-        Some(Ended::Signalled(signal)) => Ok(Outcome::Ended(die_by(signal))),
-        Some(Ended::Failed(error)) => Err(SandboxError::Inside(error)),
-        Some(Ended::Checked(report)) => Ok(Outcome::Checked(Report { no_group, ..report })),
+        Some(InitExit::Exited(code)) => Ok(HelperOutcome::Ended(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))),
+        Some(InitExit::Signalled(signal)) => Ok(HelperOutcome::Ended(die_by(signal))),
+        Some(InitExit::Failed(error)) => Err(SandboxError::Inside(error)),
+        Some(InitExit::Checked(report)) => Ok(HelperOutcome::Checked(CheckReport { no_group, ..report })),
         // The kernel kills the first process with the others of its group.
         None if ran_out_of_memory => {
             Err(SandboxError::OutOfMemory { bytes: request.policy.limits.memory_bytes.unwrap_or_default() })
@@ -126,11 +126,11 @@ pub(super) fn enter(
 
 /// Waits for the end of the first process, and covers the paths that it asks for in the meantime. Returns `None` if it
 /// was killed.
-fn listen(messages: File, namespaces: Option<&Inside>, inside: i32) -> Result<Option<Ended>, SandboxError> {
+fn listen(messages: File, namespaces: Option<&Inside>, inside: i32) -> Result<Option<InitExit>, SandboxError> {
     for line in BufReader::new(messages).lines() {
         match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
-            Some(Message::Ended(ended)) => return Ok(Some(ended)),
-            Some(Message::Cover(paths)) => {
+            Some(InitMessage::Ended(ended)) => return Ok(Some(ended)),
+            Some(InitMessage::Cover(paths)) => {
                 if let Err(error) = namespaces.ok_or(Errno::EPERM).and_then(|inside| inside.cover(&paths)) {
                     let _ = kill(Pid::from_raw(inside), Signal::SIGKILL);
                     let path = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
@@ -182,7 +182,7 @@ fn wait_for_helper(mut begin: File) -> Result<(), SandboxError> {
     }
 }
 
-fn send(report: &mut File, message: &Message) {
+fn send(report: &mut File, message: &InitMessage) {
     let mut text = serde_json::to_vec(message).unwrap_or_default();
     text.push(b'\n');
     // A helper that is gone reads nothing.
@@ -230,11 +230,11 @@ fn identity(map: &str) -> String {
 
 /// Performs the work of the first process.
 fn run_inside(
-    request: &Request,
+    request: &HelperRequest,
     program: Option<Command>,
     sockets: &BTreeSet<PathBuf>,
     report: &mut File,
-) -> Result<Ended, SandboxError> {
+) -> Result<InitExit, SandboxError> {
     // Without a terminal, nothing can be pushed into it.
     setsid().map_err(|error| SandboxError::step("leave the terminal", error.desc()))?;
     let covers = mounts::build(&request.policy, sockets)?;
@@ -250,7 +250,7 @@ fn run_inside(
         .map_err(|error| SandboxError::step(format!("enter `{}`", directory.display()), error))?;
     let checked = restrict(request)?;
     let Some(mut program) = program else {
-        return Ok(Ended::Checked(checked));
+        return Ok(InitExit::Checked(checked));
     };
     // Programs have no business in this process, although it can do no more than they can.
     set_dumpable(false).map_err(|error| SandboxError::step("close the first process to others", error.desc()))?;
@@ -260,7 +260,7 @@ fn run_inside(
 }
 
 /// Waits for a program, and for every process that lost its parent in the meantime, and watches the covers.
-fn wait_for(program: Pid, mut watch: Watch, report: &mut File) -> Result<Ended, Errno> {
+fn wait_for(program: Pid, mut watch: Watch, report: &mut File) -> Result<InitExit, Errno> {
     // The program has started already, so that this is not its mask.
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
@@ -270,12 +270,12 @@ fn wait_for(program: Pid, mut watch: Watch, report: &mut File) -> Result<Ended, 
         // Also those that ended before.
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(process, code)) if process == program => return Ok(Ended::Exited(code)),
+                Ok(WaitStatus::Exited(process, code)) if process == program => return Ok(InitExit::Exited(code)),
                 Ok(WaitStatus::Signaled(process, signal, _)) if process == program => {
-                    return Ok(Ended::Signalled(signal as i32));
+                    return Ok(InitExit::Signalled(signal as i32));
                 }
                 Ok(WaitStatus::StillAlive) => break,
-                Err(Errno::ECHILD) => return Ok(Ended::Failed("the program is gone".to_owned())),
+                Err(Errno::ECHILD) => return Ok(InitExit::Failed("the program is gone".to_owned())),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -292,15 +292,15 @@ fn wait_for(program: Pid, mut watch: Watch, report: &mut File) -> Result<Ended, 
         if !is_changed && !is_time && !watch.wait().is_zero() {
             continue;
         }
-        match watch.look() {
-            Ok(Look::Whole) => {}
-            Ok(Look::Renew(paths)) => send(report, &Message::Cover(paths)),
-            Ok(Look::Lost(path)) => {
+        match watch.check_covers() {
+            Ok(CoverState::Whole) => {}
+            Ok(CoverState::Renew(paths)) => send(report, &InitMessage::Cover(paths)),
+            Ok(CoverState::Lost(path)) => {
                 // All but this one.
                 let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
-                return Ok(Ended::Failed(replaced(&path).to_string()));
+                return Ok(InitExit::Failed(replaced(&path).to_string()));
             }
-            Err(error) => return Ok(Ended::Failed(SandboxError::step("watch the mounts", error).to_string())),
+            Err(error) => return Ok(InitExit::Failed(SandboxError::step("watch the mounts", error).to_string())),
         }
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     const LAST: u32 = 40;
     #[repr(C)]
-    struct Header {
+    struct CapsetHeader {
         version: u32,
         process: i32,
     }
@@ -108,7 +108,7 @@ pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
         permitted: u32,
         inheritable: u32,
     }
-    let mut header = Header { version: VERSION_3, process: 0 };
+    let mut header = CapsetHeader { version: VERSION_3, process: 0 };
     let mut sets = [Sets::default(); 2];
     // SAFETY: prctl takes numbers here; capget and capset take a header and two sets, as version 3 defines them.
     unsafe {

@@ -35,7 +35,7 @@ pub(super) struct Covers {
 
 /// The result of a look.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum CoverState {
     /// All covers are there, or the paths that they covered are gone.
     Whole,
     /// Hidden paths have to be covered again.
@@ -62,10 +62,10 @@ impl Watch {
         let failed = |error: io::Error| SandboxError::step("watch the mounts", error);
         let table = File::open("/proc/self/mountinfo").map_err(failed)?;
         let mut watch = Self { covers, table, looked: Instant::now(), wait: USUAL_WAIT };
-        match watch.look().map_err(failed)? {
-            Look::Whole => Ok(watch),
-            Look::Renew(paths) => Err(replaced(&paths[0])),
-            Look::Lost(path) => Err(replaced(&path)),
+        match watch.check_covers().map_err(failed)? {
+            CoverState::Whole => Ok(watch),
+            CoverState::Renew(paths) => Err(replaced(&paths[0])),
+            CoverState::Lost(path) => Err(replaced(&path)),
         }
     }
 
@@ -83,7 +83,7 @@ impl Watch {
     ///
     /// # Errors
     /// The system does not show its mounts.
-    pub(super) fn look(&mut self) -> io::Result<Look> {
+    pub(super) fn check_covers(&mut self) -> io::Result<CoverState> {
         self.looked = Instant::now();
         let mut text = Vec::with_capacity(1 << 16);
         self.table.rewind()?;
@@ -91,26 +91,26 @@ impl Watch {
         let places = mounted(&text);
         let is_open = |path: &&PathBuf| !places.contains(path.as_path());
         if let Some(lost) = self.covers.kept.iter().find(is_open) {
-            return Ok(Look::Lost(lost.clone()));
+            return Ok(CoverState::Lost(lost.clone()));
         }
         let open: Vec<&PathBuf> = self.covers.renewed.iter().filter(is_open).collect();
         if open.is_empty() {
             self.wait = USUAL_WAIT;
-            return Ok(Look::Whole);
+            return Ok(CoverState::Whole);
         }
         let is_link = |path: &Path| fs::symlink_metadata(path).ok().map(|found| found.is_symlink());
         if let Some(link) = open.iter().find(|path| is_link(path) == Some(true)) {
             // Nothing can be mounted over a link.
-            return Ok(Look::Lost((*link).clone()));
+            return Ok(CoverState::Lost((*link).clone()));
         }
         let back: Vec<PathBuf> = open.into_iter().filter(|path| is_link(path).is_some()).cloned().collect();
         if back.is_empty() {
             self.wait = if self.wait > LAST_WAIT { FIRST_WAIT } else { (2 * self.wait).min(LAST_WAIT) };
-            return Ok(Look::Whole);
+            return Ok(CoverState::Whole);
         }
         // The new mount is a change.
         self.wait = LAST_WAIT;
-        Ok(Look::Renew(back))
+        Ok(CoverState::Renew(back))
     }
 }
 
@@ -178,15 +178,15 @@ mod tests {
         fs::write(&there, "").unwrap();
         std::os::unix::fs::symlink("there", &link).unwrap();
         let table = format!("21 20 8:1 /x {} rw - ext4 /dev/a rw\n", directory.path().join("other").display());
-        let look = |kept: &[&Path], renewed: &[&Path]| watch(covers(kept, renewed), &table).look().unwrap();
+        let look = |kept: &[&Path], renewed: &[&Path]| watch(covers(kept, renewed), &table).check_covers().unwrap();
         let other = directory.path().join("other");
-        assert_eq!(look(&[&other], &[&other]), Look::Whole);
-        assert_eq!(look(&[&there], &[]), Look::Lost(there.clone()));
-        assert_eq!(look(&[&other], &[&there, &gone]), Look::Renew(vec![there.clone()]));
-        assert_eq!(look(&[], &[&gone]), Look::Whole);
-        assert_eq!(look(&[], &[&link]), Look::Lost(link.clone()));
+        assert_eq!(look(&[&other], &[&other]), CoverState::Whole);
+        assert_eq!(look(&[&there], &[]), CoverState::Lost(there.clone()));
+        assert_eq!(look(&[&other], &[&there, &gone]), CoverState::Renew(vec![there.clone()]));
+        assert_eq!(look(&[], &[&gone]), CoverState::Whole);
+        assert_eq!(look(&[], &[&link]), CoverState::Lost(link.clone()));
         let mut missing = watch(covers(&[], &[&gone]), &table);
-        let waits: Vec<_> = (0..9).map(|_| missing.look().map(|_| missing.wait.as_millis()).unwrap()).collect();
+        let waits: Vec<_> = (0..9).map(|_| missing.check_covers().map(|_| missing.wait.as_millis()).unwrap()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
     }
 }

@@ -4,7 +4,7 @@
 //! and programs that exist. The project's own code, which a debugger or a test starts, is not among them.
 
 use super::names::{NAMES, Setting};
-use pinion_git::{Look, Place, files_of_command};
+use pinion_git::{CommandContext, LookBudget, files_of_command};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const MAX_SCRIPTS: usize = 200;
 const MAX_CALLS: usize = 4;
 
 /// Returns the files that the settings in a directory run, and those that these scripts run, which all exist.
-pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut Look) -> BTreeSet<PathBuf> {
+pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut LookBudget) -> BTreeSet<PathBuf> {
     let mut left: Vec<(PathBuf, usize)> = Vec::new();
     for file in NAMES.iter().filter_map(Setting::file_of_commands) {
         if look.spend(1).is_err() {
@@ -42,7 +42,7 @@ pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut Look) -
         let beside = file.parent().unwrap_or(directory);
         for command in commands(&text) {
             for tree in [directory, beside] {
-                let place = Place { tree, git: &directory.join(".git"), home };
+                let place = CommandContext { tree, git: &directory.join(".git"), home };
                 let Ok(files) = files_of_command(command.as_bytes(), place, false, look) else { return found };
                 for file in files.into_iter().filter(|file| is_script(file)) {
                     let Some(real) = file.canonicalize().ok().filter(|real| !found.contains(real)) else { continue };
@@ -204,7 +204,7 @@ mod tests {
         write("mise.toml", "[tasks.x]\nrun = \"bash scripts/mise.sh\"\n");
         write(".claude/skills/x/SKILL.md", "Run `python3 scripts/mentioned.py`.\n\npython3 scripts/mentioned.py\n");
         (0..MAX_FILES + 10).for_each(|number| write(&format!(".agents/{number}"), ""));
-        let found = followed(&root, None, &mut Look::new(10_000));
+        let found = followed(&root, None, &mut LookBudget::new(10_000));
         let names: Vec<String> =
             found.iter().map(|path| path.strip_prefix(&root).unwrap().display().to_string()).collect();
         for expected in [

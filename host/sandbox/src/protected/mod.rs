@@ -16,8 +16,8 @@ use crate::encoding::length;
 use followed::followed;
 use names::{IN_HOME, LEADING, NAMES};
 pub use names::{directory_of_setting, is_nested_setting};
-use pinion_git::{GitUser, Look, Settings, Tree, nearby};
-pub(crate) use repository::{Part, own};
+use pinion_git::{GitSettings, GitUser, LookBudget, RepositoryLayout, nearby};
+pub(crate) use repository::{RepositoryPaths, own};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ const AROUND: usize = 100;
 
 /// Meaning of a protected path: it decides which content may be left there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum ProtectedKind {
     /// Nothing.
     Any,
     /// A file that settings of a repository name. It may be a copy of the same file in another of its working trees.
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 
 /// The places that are searched for protected paths.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct ProtectedPlaces<'a> {
     /// Directories that the program may write to, without links.
     pub roots: &'a [PathBuf],
     /// Directories in these, at any depth, that are or contain repositories.
@@ -82,9 +82,9 @@ pub struct Protected {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) user: GitUser,
     /// Paths that the program cannot change, whether they exist or not.
-    pub(crate) closed: BTreeMap<PathBuf, Kind>,
+    pub(crate) closed: BTreeMap<PathBuf, ProtectedKind>,
     /// Paths that are put back.
-    pub(crate) free: BTreeMap<PathBuf, Kind>,
+    pub(crate) free: BTreeMap<PathBuf, ProtectedKind>,
     /// Repositories whose paths are among these.
     pub(crate) repositories: BTreeSet<PathBuf>,
     /// Working trees, each with the repository whose settings it has.
@@ -95,9 +95,9 @@ pub struct Protected {
 
 impl Protected {
     /// Finds the protected paths.
-    pub fn find(surroundings: Surroundings<'_>) -> Self {
-        let Surroundings { roots, repositories, settings: nested, user } = surroundings;
-        let mut look = Look::new(LOOKS);
+    pub fn find(surroundings: ProtectedPlaces<'_>) -> Self {
+        let ProtectedPlaces { roots, repositories, settings: nested, user } = surroundings;
+        let mut look = LookBudget::new(LOOKS);
         let mut found = Self { roots: roots.to_vec(), user: user.clone(), ..Self::default() };
         let of_roots = roots.iter().flat_map(|root| NAMES.iter().map(|setting| root.join(setting.name)));
         let home = user.home.as_ref().and_then(|home| home.canonicalize().ok());
@@ -105,14 +105,14 @@ impl Protected {
         let of_home = of_home.iter().flat_map(|home| IN_HOME.iter().map(|name| home.join(name)));
         for path in of_roots.chain(of_home) {
             let way = look.resolve(&path).unwrap_or_else(|_| vec![path]);
-            found.close(way.into_iter().map(|path| (path, Kind::Any)));
+            found.close(way.into_iter().map(|path| (path, ProtectedKind::Any)));
         }
         let leading = roots.iter().flat_map(|root| LEADING.iter().map(|name| root.join(name)));
-        found.free.extend(leading.map(|path| (path, Kind::Directory)));
+        found.free.extend(leading.map(|path| (path, ProtectedKind::Directory)));
         // Without the user's settings, the paths that they name in each repository are not known.
-        let settings = Settings::of_user(user, &mut look).ok();
-        let mut part = Part::new(roots, user, settings.as_ref());
-        for root in roots.iter().filter(|root| Tree::at(root).is_none()) {
+        let settings = GitSettings::of_user(user, &mut look).ok();
+        let mut part = RepositoryPaths::new(roots, user, settings.as_ref());
+        for root in roots.iter().filter(|root| RepositoryLayout::at(root).is_none()) {
             let _ = part.around(root, &mut look);
         }
         found.close(part.closed.into_iter());
@@ -120,12 +120,12 @@ impl Protected {
         let mut whole = BTreeSet::new();
         for tree in trees(roots, repositories) {
             let mut share = look.share(LOOKS_OF_ONE);
-            let mut part = Part::new(roots, user, settings.as_ref());
+            let mut part = RepositoryPaths::new(roots, user, settings.as_ref());
             let is_known = part.tree(&tree, &mut share).is_ok() && settings.is_some();
             look.give_back(share);
             found.repositories.extend(tree.git.clone());
             found.trees.extend(std::mem::take(&mut part.trees));
-            if is_known && budget.take(&part) {
+            if is_known && budget.reserve_paths(&part) {
                 found.close(part.closed.into_iter());
                 found.free.extend(part.free);
             } else if let Some(root) = tree.git.as_ref().filter(|git| roots.contains(git)) {
@@ -144,10 +144,10 @@ impl Protected {
 
     /// Adds paths that are protected for other reasons.
     pub fn also(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        let mut look = Look::new(LOOKS);
+        let mut look = LookBudget::new(LOOKS);
         for path in paths {
             let way = look.resolve(&path).unwrap_or_else(|_| vec![path]);
-            way.into_iter().for_each(|path| add(&mut self.closed, path, Kind::Any));
+            way.into_iter().for_each(|path| add(&mut self.closed, path, ProtectedKind::Any));
         }
     }
 
@@ -163,7 +163,7 @@ impl Protected {
 
     /// Adds closed paths. A writable directory itself is never closed: if a setting named it, nothing could be written
     /// any more.
-    fn close(&mut self, paths: impl Iterator<Item = (PathBuf, Kind)>) {
+    fn close(&mut self, paths: impl Iterator<Item = (PathBuf, ProtectedKind)>) {
         let Self { roots, closed, .. } = self;
         paths.filter(|(path, _)| is_inside(roots, path)).for_each(|(path, kind)| add(closed, path, kind));
     }
@@ -192,11 +192,11 @@ impl Protected {
         let directories: BTreeSet<&Path> = closed.iter().filter_map(|path| path.parent()).collect();
         let directories: BTreeSet<PathBuf> =
             self.roots.iter().map(PathBuf::as_path).chain(directories).map(Path::to_owned).collect();
-        self.close(closed.into_iter().map(|path| (path.clone(), Kind::Any)));
-        let mut look = Look::new(LOOKS);
+        self.close(closed.into_iter().map(|path| (path.clone(), ProtectedKind::Any)));
+        let mut look = LookBudget::new(LOOKS);
         for directory in directories {
             let run = followed(&directory, home, &mut look);
-            self.close(run.into_iter().filter(|path| !is_free(path)).map(|path| (path, Kind::Named)));
+            self.close(run.into_iter().filter(|path| !is_free(path)).map(|path| (path, ProtectedKind::Named)));
         }
     }
 
@@ -209,7 +209,7 @@ impl Protected {
             match fits {
                 Some(left) => {
                     (paths, bytes) = left;
-                    self.closed.insert(path, Kind::Any);
+                    self.closed.insert(path, ProtectedKind::Any);
                 }
                 None => around.extend(top(&self.roots, &path)),
             }
@@ -219,7 +219,7 @@ impl Protected {
         }
         for directory in around {
             self.closed.retain(|path, _| !path.starts_with(&directory));
-            self.closed.insert(directory, Kind::Any);
+            self.closed.insert(directory, ProtectedKind::Any);
         }
     }
 }
@@ -237,27 +237,29 @@ pub fn protected_among(directory: &Path, roots: &[PathBuf], user: &GitUser) -> V
     if !roots.iter().any(|root| root == directory) {
         roots.push(directory.to_owned());
     }
-    let found = Protected::find(Surroundings { roots: &roots, repositories: &nearby(directory), settings: &[], user });
+    let found =
+        Protected::find(ProtectedPlaces { roots: &roots, repositories: &nearby(directory), settings: &[], user });
     found.closed.into_keys().chain(found.free.into_keys()).collect()
 }
 
 /// Returns the trees in these directories, outer ones first: a repository deep inside must not take the part of the
 /// workspace's own.
-fn trees(roots: &[PathBuf], repositories: &[PathBuf]) -> Vec<Tree> {
+fn trees(roots: &[PathBuf], repositories: &[PathBuf]) -> Vec<RepositoryLayout> {
     let mut directories: Vec<&PathBuf> = roots.iter().chain(repositories).collect();
     directories.sort_by_key(|path| (path.components().count(), *path));
     directories.dedup();
-    let mut trees: Vec<Tree> = directories.into_iter().filter_map(|directory| Tree::at(directory)).collect();
+    let mut trees: Vec<RepositoryLayout> =
+        directories.into_iter().filter_map(|directory| RepositoryLayout::at(directory)).collect();
     // The repositories that worktrees share, if a program may write them.
     let known: BTreeSet<PathBuf> = trees.iter().filter_map(|tree| tree.git.clone()).collect();
-    let shared: BTreeSet<PathBuf> = trees.iter().filter_map(Tree::shared).collect();
+    let shared: BTreeSet<PathBuf> = trees.iter().filter_map(RepositoryLayout::shared).collect();
     let more = shared.into_iter().filter(|git| !known.contains(git) && is_inside(roots, git));
-    trees.extend(more.collect::<Vec<_>>().iter().filter_map(|git| Tree::at(git)));
+    trees.extend(more.collect::<Vec<_>>().iter().filter_map(|git| RepositoryLayout::at(git)));
     trees
 }
 
 /// Adds a path. Of two kinds, the stricter one counts.
-fn add(paths: &mut BTreeMap<PathBuf, Kind>, path: PathBuf, kind: Kind) {
+fn add(paths: &mut BTreeMap<PathBuf, ProtectedKind>, path: PathBuf, kind: ProtectedKind) {
     paths.entry(path).and_modify(|known| *known = kind.min(*known)).or_insert(kind);
 }
 
@@ -282,7 +284,7 @@ struct Budget {
 
 impl Budget {
     /// Takes the share that the paths of a repository need; nothing if it is too much.
-    fn take(&mut self, part: &Part<'_>) -> bool {
+    fn reserve_paths(&mut self, part: &RepositoryPaths<'_>) -> bool {
         let paths = part.closed.len() + part.free.len();
         let bytes = part.closed.keys().map(|path| length(path)).sum();
         let left = self.paths.checked_sub(paths).zip(self.bytes.checked_sub(bytes));

@@ -38,7 +38,7 @@ pub(crate) fn worktree(git: &Path, name: &str, tree: &Path) -> PathBuf {
 /// Finds the protected paths of a directory with repositories in some directories.
 pub(crate) fn find(root: &Path, repositories: &[&str], user: &GitUser) -> Protected {
     let repositories: Vec<PathBuf> = repositories.iter().map(|path| root.join(path)).collect();
-    Protected::find(Surroundings { roots: &[root.to_owned()], repositories: &repositories, settings: &[], user })
+    Protected::find(ProtectedPlaces { roots: &[root.to_owned()], repositories: &repositories, settings: &[], user })
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn linked_worktrees_are_free_and_the_workspace_is_not() {
     );
     assert!(!found.closed().any(|path| path.starts_with(&tree) || path.starts_with(&admin)));
     // From inside, it is the workspace.
-    let found = Protected::find(Surroundings {
+    let found = Protected::find(ProtectedPlaces {
         roots: &[tree.clone(), git],
         repositories: &[],
         settings: &[],

@@ -1,12 +1,12 @@
 //! The comparison after a program: decides which files stay and which are moved away.
 
-use super::place::{Opened, Place, Reached, is_sample};
-use super::state::State;
-use super::{Fate, Protection, Record, Reverted};
-use crate::protected::{Kind, Part, own};
-use pinion_git::config::{Entry, parse, plain, render};
+use super::place::{DirectoryName, Reached, UnlockedDirectories, is_sample};
+use super::state::PathState;
+use super::{Fate, PathRecord, Protection, Reverted};
+use crate::protected::{ProtectedKind, RepositoryPaths, own};
+use pinion_git::config::{ConfigEntry, parse, plain, render};
 use pinion_git::harmless::is_harmless;
-use pinion_git::{Look, Named, Settings, Tree, as_path, is_worktree};
+use pinion_git::{GitSettings, LookBudget, Named, RepositoryLayout, as_path, is_worktree};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -32,15 +32,16 @@ pub(super) fn judge(
     removed: &Path,
     until: Option<SystemTime>,
 ) -> Vec<Reverted> {
-    let trees: Vec<Tree> = repositories.iter().filter_map(|directory| Tree::at(directory)).collect();
+    let trees: Vec<RepositoryLayout> =
+        repositories.iter().filter_map(|directory| RepositoryLayout::at(directory)).collect();
     // A pointer may lead anywhere, and says nothing about where it leads.
     let found = trees.iter().filter(|tree| tree.pointer.is_none()).filter_map(|tree| tree.git.clone());
-    let mut judge = Judge {
+    let mut judge = ChangeJudge {
         protection,
         removed,
         until,
         repositories: protection.repositories.iter().cloned().chain(found).collect(),
-        opened: Opened::default(),
+        opened: UnlockedDirectories::default(),
         reverted: Vec::new(),
     };
     for (path, record) in &protection.records {
@@ -69,24 +70,24 @@ fn is_same(one: &Path, other: &Path, depth: usize) -> bool {
     })
 }
 
-struct Judge<'a> {
+struct ChangeJudge<'a> {
     protection: &'a Protection,
     removed: &'a Path,
     until: Option<SystemTime>,
     /// All repositories as they are now. Each is protected, or looked at here.
     repositories: BTreeSet<PathBuf>,
-    opened: Opened,
+    opened: UnlockedDirectories,
     reverted: Vec<Reverted>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ChangeJudge<'a> {
     /// Looks at repositories and trees that are new.
-    fn new_repositories(&mut self, trees: &[Tree]) {
-        let mut look = Look::new(LOOKS);
-        let users = Settings::of_user(&self.protection.user, &mut look).ok();
+    fn new_repositories(&mut self, trees: &[RepositoryLayout]) {
+        let mut look = LookBudget::new(LOOKS);
+        let users = GitSettings::of_user(&self.protection.user, &mut look).ok();
         for tree in trees {
             let Some(git) = &tree.git else {
-                tree.pointer.iter().for_each(|pointer| self.new_path(pointer, Kind::Pointer));
+                tree.pointer.iter().for_each(|pointer| self.new_path(pointer, ProtectedKind::Pointer));
                 continue;
             };
             let files = tree.files();
@@ -94,16 +95,16 @@ impl<'a> Judge<'a> {
             for (path, kind) in own(git) {
                 self.new_path(&path, kind);
             }
-            tree.pointer.iter().for_each(|pointer| self.new_path(pointer, Kind::Pointer));
+            tree.pointer.iter().for_each(|pointer| self.new_path(pointer, ProtectedKind::Pointer));
             if is_known {
                 continue;
             }
             // The settings as they are by now.
-            let part = Part::new(&self.protection.roots, &self.protection.user, users.as_ref());
+            let part = RepositoryPaths::new(&self.protection.roots, &self.protection.user, users.as_ref());
             for named in part.named(git, &files, &mut look).unwrap_or_default() {
                 let (path, kind) = match named {
-                    Named::Hooks(path) => (path, Kind::Hooks),
-                    Named::Other(path) => (path, Kind::Named),
+                    Named::Hooks(path) => (path, ProtectedKind::Hooks),
+                    Named::Other(path) => (path, ProtectedKind::Named),
                 };
                 if path.starts_with(&files) {
                     self.new_path(&path, kind);
@@ -124,37 +125,38 @@ impl<'a> Judge<'a> {
                     .is_some_and(|original| original != *path && is_same(path, &original, 0))
             };
             if !around.take(MAX_LEVELS).any(is_copy) {
-                self.new_path(path, Kind::Any);
+                self.new_path(path, ProtectedKind::Any);
             }
         }
     }
 
     /// Judges a path that was not protected before, and so belongs to a new repository.
-    fn new_path(&mut self, path: &Path, kind: Kind) {
+    fn new_path(&mut self, path: &Path, kind: ProtectedKind) {
         let records = &self.protection.records;
         // The content of a closed directory and the targets of links are judged with these.
         let is_judged = |around: &Path| {
             records.get(around).is_some_and(|record| match record.state {
-                State::Link(_) => true,
-                State::Other(_) => !record.is_free,
+                PathState::Link(_) => true,
+                PathState::Other(_) => !record.is_free,
                 _ => false,
             })
         };
         if !records.contains_key(path) && !path.ancestors().skip(1).any(is_judged) {
-            self.path(path, &Record { kind, is_free: false, state: State::Absent });
+            self.path(path, &PathRecord { kind, is_free: false, state: PathState::Absent });
         }
     }
 
     /// Judges a path, after it has moved away links that are on the way.
-    fn path(&mut self, path: &Path, record: &Record) {
+    fn path(&mut self, path: &Path, record: &PathRecord) {
         // The content of a free file may be another one.
-        let is_comparable = !record.is_free || matches!(record.state, State::Absent | State::Unseen | State::Link(_));
+        let is_comparable =
+            !record.is_free || matches!(record.state, PathState::Absent | PathState::Unseen | PathState::Link(_));
         let Some(root) = self.root(path) else { return };
         if is_comparable && record.state.is_still(path, root) || self.is_later(path) {
             return;
         }
         loop {
-            match Place::reach(root, path, &mut self.opened) {
+            match DirectoryName::reach(root, path, &mut self.opened) {
                 Ok(Reached::Missing) => return self.missing(path, record),
                 Ok(Reached::At(place)) => return self.found(&place, record),
                 Ok(Reached::Link(link)) if self.is_later(link.path()) || !self.move_away(&link) => return,
@@ -177,12 +179,14 @@ impl<'a> Judge<'a> {
         found.created().or_else(|_| found.modified()).is_ok_and(|created| created > until)
     }
 
-    fn missing(&mut self, path: &Path, record: &Record) {
-        let place = |judge: &mut Self| Place::reach_new(judge.root(path)?, path, &mut judge.opened);
+    fn missing(&mut self, path: &Path, record: &PathRecord) {
+        let place = |judge: &mut Self| DirectoryName::reach_new(judge.root(path)?, path, &mut judge.opened);
         let restored = match &record.state {
-            State::Link(target) => place(self).map(|place| place.create_link(target)),
+            PathState::Link(target) => place(self).map(|place| place.create_link(target)),
             // A worktree without it would be a separate repository.
-            State::File { content: Some(content), mode, .. } if record.is_free && record.kind == Kind::Common => {
+            PathState::File { content: Some(content), mode, .. }
+                if record.is_free && record.kind == ProtectedKind::Common =>
+            {
                 place(self).map(|place| place.create(content, *mode))
             }
             _ => None,
@@ -194,50 +198,52 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn found(&mut self, place: &Place, record: &Record) {
+    fn found(&mut self, place: &DirectoryName, record: &PathRecord) {
         let is_file = place.kind() == Some(FileType::RegularFile);
         let content = if is_file { place.read() } else { None };
         match &record.state {
-            State::Absent => self.created(place, record.kind, None),
-            State::Unseen => {}
-            State::Link(target) => {
+            PathState::Absent => self.created(place, record.kind, None),
+            PathState::Unseen => {}
+            PathState::Link(target) => {
                 if place.link().as_ref() == Some(target) {
                     return;
                 }
                 let moved = self.moved(place);
                 self.put_back(place, moved, |place| place.create_link(target));
             }
-            State::File { content: Some(before), .. } if content.as_ref() == Some(before) => {}
-            State::File { content: Some(before), mode, .. } if record.is_free => {
+            PathState::File { content: Some(before), .. } if content.as_ref() == Some(before) => {}
+            PathState::File { content: Some(before), mode, .. } if record.is_free => {
                 if self.may_be(place, record.kind, content.as_deref()) {
                     return;
                 }
-                if record.kind == Kind::Config || record.kind == Kind::Todo {
+                if record.kind == ProtectedKind::Config || record.kind == ProtectedKind::Todo {
                     return self.created(place, record.kind, Some(before));
                 }
                 let moved = self.moved(place);
                 self.put_back(place, moved, |place| place.create(before, *mode));
             }
-            State::Other(_) if record.is_free && matches!(record.kind, Kind::Hooks | Kind::Directory) => {
+            PathState::Other(_)
+                if record.is_free && matches!(record.kind, ProtectedKind::Hooks | ProtectedKind::Directory) =>
+            {
                 self.created(place, record.kind, None);
             }
-            State::Other(_) | State::File { content: None, .. } if record.is_free => {}
+            PathState::Other(_) | PathState::File { content: None, .. } if record.is_free => {}
             // A mount kept it, until another program replaced it.
-            State::File { content: Some(before), .. } if record.kind == Kind::Config && is_file => {
-                self.created(place, Kind::Config, Some(before));
+            PathState::File { content: Some(before), .. } if record.kind == ProtectedKind::Config && is_file => {
+                self.created(place, ProtectedKind::Config, Some(before));
             }
-            State::File { .. } | State::Other(_) => self.add(place.path(), Fate::Replaced),
+            PathState::File { .. } | PathState::Other(_) => self.add(place.path(), Fate::Replaced),
         }
     }
 
     /// Judges a new entry at a path, where `before` was its content.
-    fn created(&mut self, place: &Place, kind: Kind, before: Option<&[u8]>) {
+    fn created(&mut self, place: &DirectoryName, kind: ProtectedKind, before: Option<&[u8]>) {
         let content = || place.read();
         match kind {
-            Kind::Config => self.config(place, before),
-            Kind::Todo => self.todo(place, before),
-            Kind::Hooks if place.kind() == Some(FileType::Directory) => self.hooks(place),
-            Kind::Directory if place.kind() == Some(FileType::Directory) => {}
+            ProtectedKind::Config => self.config(place, before),
+            ProtectedKind::Todo => self.todo(place, before),
+            ProtectedKind::Hooks if place.kind() == Some(FileType::Directory) => self.hooks(place),
+            ProtectedKind::Directory if place.kind() == Some(FileType::Directory) => {}
             _ if self.may_be(place, kind, content().as_deref()) => {}
             _ => {
                 self.move_away(place);
@@ -246,22 +252,22 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns whether a new file or link may stay as it is.
-    fn may_be(&self, place: &Place, kind: Kind, content: Option<&[u8]>) -> bool {
+    fn may_be(&self, place: &DirectoryName, kind: ProtectedKind, content: Option<&[u8]>) -> bool {
         match kind {
-            Kind::Pointer => {
-                let tree = place.path().parent().and_then(Tree::at).filter(|tree| tree.pointer.is_some());
+            ProtectedKind::Pointer => {
+                let tree = place.path().parent().and_then(RepositoryLayout::at).filter(|tree| tree.pointer.is_some());
                 // A file that leads nowhere can only lead to a repository that is created later.
                 tree.is_some_and(|tree| tree.git.map_or(content.is_some(), |git| self.repositories.contains(&git)))
             }
-            Kind::Common => {
+            ProtectedKind::Common => {
                 place.path().parent().is_some_and(is_worktree)
                     && content.is_some_and(|content| content.trim_ascii_end() == SHARED)
             }
-            Kind::Strategy => content.is_some_and(is_strategy_of_git),
-            Kind::Options => content.and_then(plain).is_some_and(|entries| {
+            ProtectedKind::Strategy => content.is_some_and(is_strategy_of_git),
+            ProtectedKind::Options => content.and_then(plain).is_some_and(|entries| {
                 entries.iter().all(|entry| !entry.is("options", "strategy") || is_strategy_of_git(entry.text()))
             }),
-            Kind::Named => content.is_some_and(|content| self.is_copy(place.path(), content)),
+            ProtectedKind::Named => content.is_some_and(|content| self.is_copy(place.path(), content)),
             _ => false,
         }
     }
@@ -269,7 +275,8 @@ impl<'a> Judge<'a> {
     /// Returns whether a file in a working tree is the same as in another one with the same settings.
     fn is_copy(&self, path: &Path, content: &[u8]) -> bool {
         let trees = &self.protection.trees;
-        let own = path.ancestors().skip(1).find_map(|around| Tree::at(around).filter(|tree| tree.path == around));
+        let own =
+            path.ancestors().skip(1).find_map(|around| RepositoryLayout::at(around).filter(|tree| tree.path == around));
         let Some((own, shared)) = own.and_then(|tree| Some((tree.files(), tree.shared().or(tree.git)?))) else {
             return false;
         };
@@ -281,7 +288,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Leaves the settings of a config that are harmless, or were there before.
-    fn config(&mut self, place: &Place, before: Option<&[u8]>) {
+    fn config(&mut self, place: &DirectoryName, before: Option<&[u8]>) {
         let Some(content) = place.read() else {
             self.move_away(place);
             return;
@@ -289,7 +296,7 @@ impl<'a> Judge<'a> {
         let is_new = before.is_none();
         let before = before.map(parse).unwrap_or_default();
         let may_stay =
-            |entry: &Entry| is_harmless(entry) || before.contains(entry) || self.is_own_tree(place.path(), entry);
+            |entry: &ConfigEntry| is_harmless(entry) || before.contains(entry) || self.is_own_tree(place.path(), entry);
         // Another text may mean something else to git than to this program.
         if plain(&content).is_some_and(|entries| entries.iter().all(may_stay)) {
             return;
@@ -300,14 +307,14 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns whether a setting of a submodule's repository names its working tree, which leads back to it.
-    fn is_own_tree(&self, config: &Path, entry: &Entry) -> bool {
+    fn is_own_tree(&self, config: &Path, entry: &ConfigEntry) -> bool {
         let Some(git) = config.parent().filter(|_| entry.is("core", "worktree")) else { return false };
-        let tree = git.join(as_path(entry.text())).canonicalize().ok().and_then(|files| Tree::at(&files));
+        let tree = git.join(as_path(entry.text())).canonicalize().ok().and_then(|files| RepositoryLayout::at(&files));
         tree.and_then(|tree| tree.git).as_deref() == Some(git)
     }
 
     /// Leaves the commands of a rebase that run no program, or were there before.
-    fn todo(&mut self, place: &Place, before: Option<&[u8]>) {
+    fn todo(&mut self, place: &DirectoryName, before: Option<&[u8]>) {
         let Some(content) = place.read() else {
             self.move_away(place);
             return;
@@ -327,14 +334,14 @@ impl<'a> Judge<'a> {
     }
 
     /// Leaves the samples in a directory of hooks, and entries with separate records.
-    fn hooks(&mut self, place: &Place) {
+    fn hooks(&mut self, place: &DirectoryName) {
         let Ok(entries) = place.entries(&mut self.opened) else {
             // Nothing in it can be told apart.
             self.move_away(place);
             return;
         };
         let records = &self.protection.records;
-        let may_stay = |entry: &Place| is_sample(entry.path()) || records.contains_key(entry.path());
+        let may_stay = |entry: &DirectoryName| is_sample(entry.path()) || records.contains_key(entry.path());
         let (kept, unwanted): (Vec<_>, Vec<_>) = entries.into_iter().partition(may_stay);
         match (kept.is_empty(), unwanted.is_empty()) {
             (_, true) => {}
@@ -348,7 +355,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Puts a part of a file in its place; moves a new file away if no part may stay.
-    fn reduce(&mut self, place: &Place, kept: &[u8], is_new: bool) {
+    fn reduce(&mut self, place: &DirectoryName, kept: &[u8], is_new: bool) {
         if is_new && kept.is_empty() {
             self.move_away(place);
             return;
@@ -362,7 +369,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn put_back(&mut self, place: &Place, moved: Result<PathBuf, Errno>, create: impl Fn(&Place) -> Result<(), Errno>) {
+    fn put_back(
+        &mut self,
+        place: &DirectoryName,
+        moved: Result<PathBuf, Errno>,
+        create: impl Fn(&DirectoryName) -> Result<(), Errno>,
+    ) {
         match moved {
             Ok(moved) => match create(place) {
                 Ok(()) => self.add(place.path(), Fate::Restored(Some(moved))),
@@ -373,7 +385,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Moves something away and reports it. Returns whether it is gone.
-    fn move_away(&mut self, place: &Place) -> bool {
+    fn move_away(&mut self, place: &DirectoryName) -> bool {
         match self.moved(place) {
             Ok(moved) => {
                 self.add(place.path(), Fate::Moved(moved));
@@ -386,7 +398,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn moved(&mut self, place: &Place) -> Result<PathBuf, Errno> {
+    fn moved(&mut self, place: &DirectoryName) -> Result<PathBuf, Errno> {
         place.move_away(self.removed, &mut self.opened)
     }
 

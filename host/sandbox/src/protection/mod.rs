@@ -20,10 +20,10 @@ mod place;
 mod state;
 
 use crate::encoding;
-use crate::protected::{Kind, Protected};
+use crate::protected::{Protected, ProtectedKind};
 use pinion_git::GitUser;
 use serde::{Deserialize, Serialize};
-use state::State;
+use state::PathState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -33,11 +33,11 @@ const MAX_CONTENT: usize = 8 * 1024 * 1024;
 
 /// The protected paths before a program ran. Can be stored until the program has ended.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
+#[serde(from = "StoredNote", into = "StoredNote")]
 pub struct Protection {
     roots: Vec<PathBuf>,
     user: GitUser,
-    records: BTreeMap<PathBuf, Record>,
+    records: BTreeMap<PathBuf, PathRecord>,
     repositories: BTreeSet<PathBuf>,
     trees: BTreeMap<PathBuf, PathBuf>,
     /// Settings deeper in the roots that were there.
@@ -46,10 +46,10 @@ pub struct Protection {
 
 /// A path as it was.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Record {
-    kind: Kind,
+struct PathRecord {
+    kind: ProtectedKind,
     is_free: bool,
-    state: State,
+    state: PathState,
 }
 
 /// A protected path that was not as it has to be, and the measure taken.
@@ -83,8 +83,11 @@ impl Protection {
         let mut left = MAX_CONTENT;
         let paths = protected.closed.iter().map(|(path, kind)| (path, *kind, false));
         let paths = paths.chain(protected.free.iter().map(|(path, kind)| (path, *kind, true)));
-        let mut record =
-            |path: &Path, kind: Kind, is_free: bool| Record { kind, is_free, state: State::of(path, &mut left) };
+        let mut record = |path: &Path, kind: ProtectedKind, is_free: bool| PathRecord {
+            kind,
+            is_free,
+            state: PathState::read_path(path, &mut left),
+        };
         Self {
             roots: protected.roots.clone(),
             user: protected.user.clone(),
@@ -132,7 +135,7 @@ impl Protection {
 #[derive(Debug, Default)]
 pub struct OpenedDirectories {
     #[cfg(unix)]
-    opened: place::Opened,
+    opened: place::UnlockedDirectories,
 }
 
 impl OpenedDirectories {
@@ -143,7 +146,7 @@ impl OpenedDirectories {
         for path in closed {
             let around = roots.iter().filter(|root| path.starts_with(root));
             let Some(root) = around.max_by_key(|root| root.components().count()) else { continue };
-            if let Ok(place::Reached::At(place)) = place::Place::reach(root, path, &mut self.opened) {
+            if let Ok(place::Reached::At(place)) = place::DirectoryName::reach(root, path, &mut self.opened) {
                 // It may be open by now.
                 let _ = self.opened.open(&place);
             }
@@ -160,7 +163,7 @@ impl OpenedDirectories {
 
 /// The form of a note.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredNote {
     #[serde(with = "encoding::paths")]
     roots: Vec<PathBuf>,
     #[serde(with = "encoding::optional")]
@@ -184,10 +187,10 @@ struct Stored {
 struct StoredRecord {
     #[serde(with = "encoding::path")]
     path: PathBuf,
-    record: Record,
+    record: PathRecord,
 }
 
-impl From<Protection> for Stored {
+impl From<Protection> for StoredNote {
     fn from(protection: Protection) -> Self {
         let Protection { roots, user, records, repositories, trees, settings } = protection;
         let (trees, shared) = trees.into_iter().unzip();
@@ -205,8 +208,8 @@ impl From<Protection> for Stored {
     }
 }
 
-impl From<Stored> for Protection {
-    fn from(stored: Stored) -> Self {
+impl From<StoredNote> for Protection {
+    fn from(stored: StoredNote) -> Self {
         let environment = stored.environment.unwrap_or_default();
         Self {
             roots: stored.roots,

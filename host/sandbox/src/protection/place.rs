@@ -30,7 +30,7 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags
 
 /// A name in an open directory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct DirectoryName {
     parent: OwnedFd,
     name: OsString,
     path: PathBuf,
@@ -42,22 +42,22 @@ pub(crate) enum Reached {
     /// Nothing is there, or a file is where a directory should be.
     Missing,
     /// A link is on the way.
-    Link(Place),
+    Link(DirectoryName),
     /// The path.
-    At(Place),
+    At(DirectoryName),
 }
 
 /// Directories that are open for a while. They get their modes back when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Opened(Vec<(Place, u32, u64)>);
+pub(crate) struct UnlockedDirectories(Vec<(DirectoryName, u32, u64)>);
 
-impl Opened {
+impl UnlockedDirectories {
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Opens a directory that the modes of this user close.
-    pub(crate) fn open(&mut self, place: &Place) -> Result<(), Errno> {
+    pub(crate) fn open(&mut self, place: &DirectoryName) -> Result<(), Errno> {
         let found = place.stat()?;
         let bits = bits(&found);
         if kind(&found) != FileType::Directory || bits & OWNER == OWNER {
@@ -69,7 +69,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for UnlockedDirectories {
     fn drop(&mut self) {
         // Those inside others first.
         for (place, bits, inode) in self.0.drain(..).rev() {
@@ -80,12 +80,12 @@ impl Drop for Opened {
     }
 }
 
-impl Place {
+impl DirectoryName {
     /// Goes from a directory to a path in it.
     ///
     /// # Errors
     /// The system does not let this user get there.
-    pub(crate) fn reach(root: &Path, path: &Path, opened: &mut Opened) -> Result<Reached, Errno> {
+    pub(crate) fn reach(root: &Path, path: &Path, opened: &mut UnlockedDirectories) -> Result<Reached, Errno> {
         let (Some(around), Some(name)) = (root.parent(), root.file_name()) else {
             // The root of the system has no name.
             let parent = rustix::fs::open("/", DIRECTORY, Mode::empty())?;
@@ -102,7 +102,7 @@ impl Place {
     }
 
     /// Goes to a name in a directory of a root that is free; `None` if the directory is not there.
-    pub(crate) fn reach_new(root: &Path, path: &Path, opened: &mut Opened) -> Option<Self> {
+    pub(crate) fn reach_new(root: &Path, path: &Path, opened: &mut UnlockedDirectories) -> Option<Self> {
         let around = match Self::reach(root, path.parent()?, opened).ok()? {
             Reached::At(around) => around.enter(opened).ok()?,
             Reached::Missing | Reached::Link(_) => return None,
@@ -111,7 +111,7 @@ impl Place {
     }
 
     /// Goes on from an open directory, which `self` stands for with an empty name.
-    fn below(self, root: &Path, path: &Path, opened: &mut Opened) -> Result<Reached, Errno> {
+    fn below(self, root: &Path, path: &Path, opened: &mut UnlockedDirectories) -> Result<Reached, Errno> {
         let Ok(rest) = path.strip_prefix(root) else { return Ok(Reached::Missing) };
         let mut here = self;
         let mut left = rest.components().peekable();
@@ -133,7 +133,7 @@ impl Place {
     }
 
     /// Enters a directory, so that its names can be reached afterwards.
-    fn enter(self, opened: &mut Opened) -> Result<Self, Errno> {
+    fn enter(self, opened: &mut UnlockedDirectories) -> Result<Self, Errno> {
         let directory = openat(&self.parent, &self.name, DIRECTORY, Mode::empty())?;
         if matches!(statat(&directory, c".", AtFlags::SYMLINK_NOFOLLOW), Err(Errno::ACCESS)) {
             opened.open(&self)?;
@@ -179,7 +179,7 @@ impl Place {
     ///
     /// # Errors
     /// The system does not list it for this user, or there are more than [`MAX_ENTRIES`].
-    pub(crate) fn entries(&self, opened: &mut Opened) -> Result<Vec<Self>, Errno> {
+    pub(crate) fn entries(&self, opened: &mut UnlockedDirectories) -> Result<Vec<Self>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || openat(&self.parent, &self.name, flags, Mode::empty());
         let directory = match open() {
@@ -227,7 +227,7 @@ impl Place {
     ///
     /// # Errors
     /// The system does not let this user.
-    pub(crate) fn move_away(&self, to: &Path, opened: &mut Opened) -> Result<PathBuf, Errno> {
+    pub(crate) fn move_away(&self, to: &Path, opened: &mut UnlockedDirectories) -> Result<PathBuf, Errno> {
         let found = self.stat()?;
         // A directory that moves to another one is changed itself.
         let bits = Some(bits(&found)).filter(|bits| kind(&found) == FileType::Directory && bits & OWNER != OWNER);

@@ -8,29 +8,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Device and inode.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type PathIdentity = (u64, u64);
 
 /// A path as it was, or as it is now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum PathState {
     Absent,
     /// The content is not visible, not even whether something exists.
     Unseen,
     Link(#[serde(with = "encoding::path")] PathBuf),
     File {
-        identity: Identity,
+        identity: PathIdentity,
         mode: u32,
         /// `None` if it was too long to be kept.
         #[serde(with = "encoding::content")]
         content: Option<Vec<u8>>,
     },
     /// A directory, or something else that has no content.
-    Other(Identity),
+    Other(PathIdentity),
 }
 
-impl State {
+impl PathState {
     /// Looks at a path. Takes the bytes of a file out of `left`.
-    pub(crate) fn of(path: &Path, left: &mut usize) -> Self {
+    pub(crate) fn read_path(path: &Path, left: &mut usize) -> Self {
         let found = match fs::symlink_metadata(path) {
             Ok(found) => found,
             Err(error) if is_missing(&error) => return Self::Absent,
@@ -79,7 +79,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 #[cfg(unix)]
-pub(crate) fn identity(found: &Metadata) -> Identity {
+pub(crate) fn identity(found: &Metadata) -> PathIdentity {
     use std::os::unix::fs::MetadataExt as _;
     (found.dev(), found.ino())
 }
@@ -90,7 +90,7 @@ fn mode(found: &Metadata) -> u32 {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn identity(_found: &Metadata) -> Identity {
+pub(crate) fn identity(_found: &Metadata) -> PathIdentity {
     (0, 0)
 }
 

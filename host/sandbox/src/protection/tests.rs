@@ -1,7 +1,7 @@
 //! Removal of files that programs leave at protected paths.
 
 use super::*;
-use crate::protected::Surroundings;
+use crate::protected::ProtectedPlaces;
 use crate::protected::tests::{directory, find, repository, worktree, write};
 use pinion_git::config::parse;
 use pinion_git::nearby;
@@ -454,7 +454,7 @@ fn new_settings_deeper_inside_are_moved_and_copies_stay() {
     world.write("old/.vscode/tasks.json", "{}");
     let (roots, settings) = ([root.clone()], [root.join("old/.vscode")]);
     let before =
-        Protected::find(Surroundings { roots: &roots, repositories: &[], settings: &settings, user: &world.user });
+        Protected::find(ProtectedPlaces { roots: &roots, repositories: &[], settings: &settings, user: &world.user });
     assert!(before.closed().any(|path| *path == root.join("old/.vscode")));
     let protection = Protection::before(&before);
     world.write("sub/.vscode/tasks.json", "{ \"command\": \"x\" }");
@@ -491,8 +491,10 @@ fn link_in_the_place_of_a_file_is_not_read() {
     let world = World::new();
     world.write("file", "text");
     symlink("file", world.work.join("link")).unwrap();
-    let reach =
-        |name: &str| place::Place::reach(&world.work, &world.work.join(name), &mut place::Opened::default()).unwrap();
+    let reach = |name: &str| {
+        place::DirectoryName::reach(&world.work, &world.work.join(name), &mut place::UnlockedDirectories::default())
+            .unwrap()
+    };
     let place::Reached::At(file) = reach("file") else { panic!("it is a file") };
     assert_eq!(file.read().as_deref(), Some(&b"text"[..]));
     let (place::Reached::Link(link) | place::Reached::At(link)) = reach("link") else { panic!("it is a link") };

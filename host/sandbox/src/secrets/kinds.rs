@@ -143,10 +143,10 @@ const MAX_PATHS: usize = 300;
 /// Returns the files and directories in a home directory that look like credentials, except for those below `open`.
 pub(super) fn credentials(home: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
     let mut search =
-        Search { is_private_telling: is_private_telling(home), left: MAX_ENTRIES, open, found: Vec::new() };
-    search.look(home, Place::Home);
+        SecretSearch { is_private_telling: is_private_telling(home), left: MAX_ENTRIES, open, found: Vec::new() };
+    search.search_directory(home, SecretDirectoryKind::Home);
     for around in AROUND {
-        search.look(&home.join(around), Place::Around);
+        search.search_directory(&home.join(around), SecretDirectoryKind::Around);
     }
     search.found
 }
@@ -179,7 +179,7 @@ fn is_private(_: &fs::Metadata) -> bool {
 
 /// The meaning of a directory's entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SecretDirectoryKind {
     /// Names with a dot belong to tools.
     Home,
     /// All names belong to tools.
@@ -188,16 +188,16 @@ enum Place {
     Tool { levels: u8, counts_mode: bool },
 }
 
-struct Search<'a> {
+struct SecretSearch<'a> {
     is_private_telling: bool,
     left: usize,
     open: &'a [PathBuf],
     found: Vec<PathBuf>,
 }
 
-impl Search<'_> {
-    fn look(&mut self, directory: &Path, place: Place) {
-        let most = if matches!(place, Place::Tool { .. }) { MAX_OF_TOOL } else { MAX_ENTRIES };
+impl SecretSearch<'_> {
+    fn search_directory(&mut self, directory: &Path, place: SecretDirectoryKind) {
+        let most = if matches!(place, SecretDirectoryKind::Tool { .. }) { MAX_OF_TOOL } else { MAX_ENTRIES };
         for entry in fs::read_dir(directory).into_iter().flatten().flatten().take(most) {
             if self.left == 0 || self.found.len() >= MAX_PATHS {
                 return;
@@ -206,7 +206,7 @@ impl Search<'_> {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let Ok(kind) = entry.file_type() else { continue };
-            if (place == Place::Home && !name.starts_with('.')) || OPEN.contains(&&*name) {
+            if (place == SecretDirectoryKind::Home && !name.starts_with('.')) || OPEN.contains(&&*name) {
                 continue;
             }
             let path = entry.path();
@@ -217,7 +217,8 @@ impl Search<'_> {
             if kind.is_dir() {
                 self.enter(&path, &name, place);
             } else if kind.is_file() {
-                let counts_mode = !matches!(place, Place::Tool { counts_mode: false, .. }) && self.is_private_telling;
+                let counts_mode =
+                    !matches!(place, SecretDirectoryKind::Tool { counts_mode: false, .. }) && self.is_private_telling;
                 // A part of settings, such as `.gitconfig-work`.
                 let is_part = || OPEN.iter().any(|open| open.starts_with('.') && name.starts_with(open));
                 let is_private = || counts_mode && !is_part() && entry.metadata().is_ok_and(|file| is_private(&file));
@@ -228,19 +229,23 @@ impl Search<'_> {
         }
     }
 
-    fn enter(&mut self, path: &Path, name: &str, place: Place) {
+    fn enter(&mut self, path: &Path, name: &str, place: SecretDirectoryKind) {
         let is_toolchain = TOOLCHAINS.contains(&name);
         match place {
-            Place::Home if matches!(name, ".config" | ".local" | ".cache" | ".git") => {}
-            Place::Home | Place::Around => {
+            SecretDirectoryKind::Home if matches!(name, ".config" | ".local" | ".cache" | ".git") => {}
+            SecretDirectoryKind::Home | SecretDirectoryKind::Around => {
                 let levels = if is_toolchain { 0 } else { 1 };
-                self.look(path, Place::Tool { levels, counts_mode: !is_toolchain });
+                self.search_directory(path, SecretDirectoryKind::Tool { levels, counts_mode: !is_toolchain });
             }
-            Place::Tool { .. } if is_credential(name) && !self.open.iter().any(|open| open.starts_with(path)) => {
+            SecretDirectoryKind::Tool { .. }
+                if is_credential(name) && !self.open.iter().any(|open| open.starts_with(path)) =>
+            {
                 self.found.push(path.to_owned());
             }
-            Place::Tool { levels: 1.., counts_mode } => self.look(path, Place::Tool { levels: 0, counts_mode }),
-            Place::Tool { .. } => {}
+            SecretDirectoryKind::Tool { levels: 1.., counts_mode } => {
+                self.search_directory(path, SecretDirectoryKind::Tool { levels: 0, counts_mode })
+            }
+            SecretDirectoryKind::Tool { .. } => {}
         }
     }
 }

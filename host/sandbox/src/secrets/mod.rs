@@ -28,7 +28,7 @@ pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
         let of_system = IN_HOME_OF_SYSTEM.split('|').filter(|path| !path.is_empty());
         let mixed = MIXED.iter().map(|(path, texts)| (home.join(path), texts));
         let mixed = mixed.filter(|(path, texts)| has_text(path, texts)).map(|(path, _)| path);
-        let mut names = Names::default();
+        let mut names = HomeEntryNames::default();
         let of_lists = of_lists.map(|path| path.replace("\\x20", " ")).filter(|path| names.may_have(home, path));
         let of_lists: Vec<PathBuf> = of_lists.map(|path| home.join(path)).collect();
         of_lists.into_iter().chain(of_system.map(|path| home.join(path))).chain(mixed).collect()
@@ -46,9 +46,9 @@ pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
 /// Entries of a home directory and of the directories in it, in lower case: most places do not exist, and each would cost a
 /// look before each program.
 #[derive(Default)]
-struct Names(BTreeMap<PathBuf, Option<BTreeSet<String>>>);
+struct HomeEntryNames(BTreeMap<PathBuf, Option<BTreeSet<String>>>);
 
-impl Names {
+impl HomeEntryNames {
     /// Returns whether a path may exist, by its first two parts.
     fn may_have(&mut self, home: &Path, path: &str) -> bool {
         let mut parts = path.splitn(3, '/');

@@ -1,6 +1,6 @@
 //! Unified diffs as HTML.
 
-use super::escape::Text;
+use super::escape::EscapedText;
 use pinion_protocol::diff::{DiffLine, lines};
 use std::fmt::Write as _;
 
@@ -16,7 +16,8 @@ pub(super) fn html(text: &str) -> String {
             DiffLine::Same => "same",
         };
         // Writing to a string does not fail.
-        let _ = writeln!(html, "<span class=\"{class}\">{}", Text(line)).and_then(|()| html.write_str("</span>"));
+        let _ =
+            writeln!(html, "<span class=\"{class}\">{}", EscapedText(line)).and_then(|()| html.write_str("</span>"));
     }
     html.push_str("</pre>");
     html

@@ -5,9 +5,9 @@ use std::fmt;
 
 /// Text that a browser shows as it is, in content and in quoted attributes. No character of it is markup, and control
 /// characters and direction marks are visible and have no effect.
-pub(super) struct Text<'a>(pub(super) &'a str);
+pub(super) struct EscapedText<'a>(pub(super) &'a str);
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = printable(self.0);
         let mut rest = &*text;
@@ -47,10 +47,10 @@ mod tests {
     #[test]
     fn markup_in_text_is_escaped() {
         assert_eq!(
-            Text("<a href=\"x\">'&amp;'\u{202e}\0").to_string(),
+            EscapedText("<a href=\"x\">'&amp;'\u{202e}\0").to_string(),
             "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;&#39;\\u{202e}␀"
         );
-        assert_eq!(Text("plain").to_string(), "plain");
+        assert_eq!(EscapedText("plain").to_string(), "plain");
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! resource from elsewhere.
 
 use super::diff;
-use super::escape::{Text, number};
-use super::outline::Call;
+use super::escape::{EscapedText, number};
+use super::outline::OutlineCall;
 use super::prose::prose;
 use super::walk::Renderer;
-use super::{About, BranchTitle, Document, Piece, Totals};
+use super::{About, BranchTitle, Document, FactPiece, Totals};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record};
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ impl<'w, W: Write> Html<'w, W> {
 
 impl<W: Write> Document for Html<'_, W> {
     fn begin(&mut self, about: &About) -> io::Result<()> {
-        let title = Text(&about.title);
+        let title = EscapedText(&about.title);
         writeln!(self.out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
         writeln!(self.out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
         writeln!(self.out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">")?;
@@ -61,11 +61,11 @@ impl<W: Write> Document for Html<'_, W> {
         writeln!(self.out, "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>")?;
         writeln!(self.out, "<header>\n<h1>{title}</h1>\n<dl>")?;
         for (name, pieces) in &about.facts {
-            writeln!(self.out, "<dt>{name}</dt><dd>{}</dd>", pieces.iter().map(piece).collect::<String>())?;
+            writeln!(self.out, "<dt>{name}</dt><dd>{}</dd>", pieces.iter().map(render_piece).collect::<String>())?;
         }
         writeln!(self.out, "</dl>\n</header>")?;
         for reason in &about.skipped {
-            writeln!(self.out, "<p class=\"note\">Skipped: {}</p>", Text(reason))?;
+            writeln!(self.out, "<p class=\"note\">Skipped: {}</p>", EscapedText(reason))?;
         }
         if about.branches.len() > 1 { contents(self.out, &about.branches) } else { Ok(()) }
     }
@@ -82,7 +82,7 @@ impl<W: Write> Document for Html<'_, W> {
         // The title of the page comes from the first branch.
         match number {
             1 => writeln!(self.out, "</h2>")?,
-            _ => writeln!(self.out, " <span class=\"dim\">{}</span></h2>", Text(title))?,
+            _ => writeln!(self.out, " <span class=\"dim\">{}</span></h2>", EscapedText(title))?,
         }
         match info.from {
             Some(from) => writeln!(self.out, "<p class=\"note\">Leaves at <a href=\"#e-{from}\">entry {from}</a>.</p>"),
@@ -92,7 +92,7 @@ impl<W: Write> Document for Html<'_, W> {
 
     fn fork(&mut self, branches: &[&BranchTitle]) -> io::Result<()> {
         for branch in branches {
-            let (number, title) = (branch.number, Text(&branch.title));
+            let (number, title) = (branch.number, EscapedText(&branch.title));
             let link = format!("<a href=\"#branch-{number}\">Branch {number}</a>");
             writeln!(self.out, "<p class=\"fork\">{link} leaves here: {title}</p>")?;
         }
@@ -121,7 +121,7 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 
     fn prompt_text(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "<div class=\"said\">{}</div>", Text(text.trim_end()))
+        writeln!(self.out, "<div class=\"said\">{}</div>", EscapedText(text.trim_end()))
     }
 
     fn begin_reply(&mut self, entry: EntryId, reply: &AssistantMessage) -> io::Result<()> {
@@ -135,20 +135,20 @@ impl<W: Write> Renderer for Html<'_, W> {
 
     fn ending(&mut self, how: &str, error: Option<&str>) -> io::Result<()> {
         match error {
-            Some(error) => writeln!(self.out, "<p class=\"failure\">{how}: {}</p>", Text(error)),
+            Some(error) => writeln!(self.out, "<p class=\"failure\">{how}: {}</p>", EscapedText(error)),
             None => writeln!(self.out, "<p class=\"failure\">{how}</p>"),
         }
     }
 
-    fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()> {
+    fn begin_call(&mut self, call: &OutlineCall<'_>) -> io::Result<()> {
         let class = match call.result {
             Some((_, result)) if has_failed(result) => "tool failed",
             Some(_) => "tool",
             None => "tool unanswered",
         };
-        let (name, brief) = (Text(&call.call.name), brief(call.call));
-        write!(self.out, "<details class=\"{class}\"><summary><b>{name}</b> <code>{}</code>", Text(&brief))?;
-        writeln!(self.out, " <span class=\"dim\">{}</span></summary>", Text(&outcome(call)))?;
+        let (name, brief) = (EscapedText(&call.call.name), brief(call.call));
+        write!(self.out, "<details class=\"{class}\"><summary><b>{name}</b> <code>{}</code>", EscapedText(&brief))?;
+        writeln!(self.out, " <span class=\"dim\">{}</span></summary>", EscapedText(&outcome(call)))?;
         arguments(self.out, call.call)?;
         call.result.map_or(Ok(()), |(entry, _)| write!(self.out, "<a id=\"e-{entry}\"></a>"))
     }
@@ -164,7 +164,7 @@ impl<W: Write> Renderer for Html<'_, W> {
 
     fn begin_result(&mut self, result: &ToolResultMessage) -> io::Result<()> {
         if let Some(child) = &result.child_run_id {
-            writeln!(self.out, "<p class=\"note\">Sub-agent: run <code>{}</code></p>", Text(child))?;
+            writeln!(self.out, "<p class=\"note\">Sub-agent: run <code>{}</code></p>", EscapedText(child))?;
         }
         writeln!(self.out, "<div class=\"key\">{}</div>", if result.is_error { "error" } else { "result" })
     }
@@ -172,12 +172,12 @@ impl<W: Write> Renderer for Html<'_, W> {
     fn result_text(&mut self, text: &str) -> io::Result<()> {
         match is_diff(text) {
             true => writeln!(self.out, "{}", diff::html(text)),
-            false => writeln!(self.out, "<pre>{}</pre>", Text(text.trim_end())),
+            false => writeln!(self.out, "<pre>{}</pre>", EscapedText(text.trim_end())),
         }
     }
 
     fn ledger(&mut self, entry: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(&ledger.ledger.to_string()))
+        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", EscapedText(&ledger.ledger.to_string()))
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {
@@ -188,7 +188,7 @@ impl<W: Write> Renderer for Html<'_, W> {
         match PICTURES.iter().find(|known| **known == image.media_type) {
             Some(kind) => writeln!(self.out, "<img alt=\"picture\" src=\"data:{kind};base64,{}\">", image.base64()),
             None => {
-                let (kind, length) = (Text(&image.media_type), number(image.data.len() as u64));
+                let (kind, length) = (EscapedText(&image.media_type), number(image.data.len() as u64));
                 writeln!(self.out, "<p class=\"note\">Picture: {kind}, {length} bytes</p>")
             }
         }
@@ -208,20 +208,20 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 
     fn extension(&mut self, entry: EntryId, message: &ExtensionMessage) -> io::Result<()> {
-        let (kind, data) = (Text(&message.kind), format!("{:#}", message.data));
+        let (kind, data) = (EscapedText(&message.kind), format!("{:#}", message.data));
         writeln!(self.out, "<details class=\"thinking\" id=\"e-{entry}\"><summary>{kind}</summary>")?;
-        writeln!(self.out, "<pre>{}</pre></details>", Text(&data))
+        writeln!(self.out, "<pre>{}</pre></details>", EscapedText(&data))
     }
 
     fn record(&mut self, entry: EntryId, time: Timestamp, record: &Record) -> io::Result<()> {
         let text = record.describe();
-        writeln!(self.out, "<p class=\"record\" id=\"e-{entry}\">{} {}</p>", clock(time), Text(&text))
+        writeln!(self.out, "<p class=\"record\" id=\"e-{entry}\">{} {}</p>", clock(time), EscapedText(&text))
     }
 
     fn note(&mut self, entry: Option<EntryId>, text: &str) -> io::Result<()> {
         match entry {
-            Some(entry) => writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(text)),
-            None => writeln!(self.out, "<p class=\"note\">{}</p>", Text(text)),
+            Some(entry) => writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", EscapedText(text)),
+            None => writeln!(self.out, "<p class=\"note\">{}</p>", EscapedText(text)),
         }
     }
 
@@ -230,11 +230,11 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 }
 
-fn piece(piece: &Piece) -> String {
+fn render_piece(piece: &FactPiece) -> String {
     match piece {
-        Piece::Code(text) => format!("<code>{}</code>", Text(text)),
-        Piece::Text(text) => Text(text).to_string(),
-        Piece::Time(time) => {
+        FactPiece::Code(text) => format!("<code>{}</code>", EscapedText(text)),
+        FactPiece::Text(text) => EscapedText(text).to_string(),
+        FactPiece::Time(time) => {
             format!("<time datetime=\"{time}\">{}</time>", time.strftime("%Y-%m-%d %H:%M UTC"))
         }
     }
@@ -244,7 +244,7 @@ fn contents(out: &mut impl Write, branches: &[BranchTitle]) -> io::Result<()> {
     writeln!(out, "<nav>\n<h2>Branches</h2>\n<ol>")?;
     for BranchTitle { number, info, title } in branches {
         let current = if info.is_current { " <span class=\"badge\">current</span>" } else { "" };
-        writeln!(out, "<li><a href=\"#branch-{number}\">{}</a>{current}</li>", Text(title))?;
+        writeln!(out, "<li><a href=\"#branch-{number}\">{}</a>{current}</li>", EscapedText(title))?;
     }
     writeln!(out, "</ol>\n</nav>")
 }
@@ -264,7 +264,7 @@ fn spent(reply: &AssistantMessage) -> String {
 }
 
 fn meta(out: &mut impl Write, who: &str, entry: EntryId, time: Timestamp, more: &str) -> io::Result<()> {
-    write!(out, "<div class=\"meta\"><b>{who}</b> <span>{}</span> <span>{}</span> ", clock(time), Text(more))?;
+    write!(out, "<div class=\"meta\"><b>{who}</b> <span>{}</span> <span>{}</span> ", clock(time), EscapedText(more))?;
     writeln!(out, "<a href=\"#e-{entry}\">#{entry}</a></div>")
 }
 
@@ -293,7 +293,7 @@ fn has_failed(result: &ToolResultMessage) -> bool {
 }
 
 /// Sums up the result of a call in a few words.
-fn outcome(call: &Call<'_>) -> String {
+fn outcome(call: &OutlineCall<'_>) -> String {
     let Some((_, result)) = call.result else { return "no result".to_owned() };
     let texts = || result.content.iter().filter_map(Content::as_text);
     match texts().find(|text| is_diff(text)).map(counts) {
@@ -310,14 +310,14 @@ fn outcome(call: &Call<'_>) -> String {
 fn arguments(out: &mut impl Write, call: &ToolCall) -> io::Result<()> {
     let Value::Object(fields) = &call.arguments else {
         let text = call.partial.clone().unwrap_or_else(|| call.arguments.to_string());
-        return writeln!(out, "<pre class=\"argument\">{}</pre>", Text(&text));
+        return writeln!(out, "<pre class=\"argument\">{}</pre>", EscapedText(&text));
     };
     for (name, value) in fields {
         let text = value.as_str().map_or_else(|| format!("{value:#}"), str::to_owned);
-        write!(out, "<div class=\"key\">{}", Text(name))?;
+        write!(out, "<div class=\"key\">{}", EscapedText(name))?;
         match text.len() <= BRIEF && !text.contains('\n') {
-            true => writeln!(out, " <code>{}</code></div>", Text(&text))?,
-            false => writeln!(out, "</div><pre class=\"argument\">{}</pre>", Text(&text))?,
+            true => writeln!(out, " <code>{}</code></div>", EscapedText(&text))?,
+            false => writeln!(out, "</div><pre class=\"argument\">{}</pre>", EscapedText(&text))?,
         }
     }
     Ok(())

@@ -5,9 +5,9 @@
 
 use super::defuse::{code, fenced, plain, prose, quoted};
 use super::escape::number;
-use super::outline::Call;
+use super::outline::OutlineCall;
 use super::walk::Renderer;
-use super::{About, BranchTitle, Document, Piece, Totals, seconds};
+use super::{About, BranchTitle, Document, FactPiece, Totals, seconds};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ impl<W: Write> Document for Markdown<'_, W> {
     fn begin(&mut self, about: &About) -> io::Result<()> {
         writeln!(self.out, "# {}\n", plain(&about.title))?;
         for (name, pieces) in &about.facts {
-            writeln!(self.out, "- {name}: {}", pieces.iter().map(piece).collect::<String>())?;
+            writeln!(self.out, "- {name}: {}", pieces.iter().map(render_piece).collect::<String>())?;
         }
         for reason in &about.skipped {
             writeln!(self.out, "- Skipped: {}", code(reason))?;
@@ -103,7 +103,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
         }
     }
 
-    fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()> {
+    fn begin_call(&mut self, call: &OutlineCall<'_>) -> io::Result<()> {
         writeln!(self.out, "**Call of** {}\n", code(&call.call.name))?;
         match &call.call.partial {
             Some(partial) => fenced(self.out, "", partial),
@@ -164,11 +164,11 @@ impl<W: Write> Renderer for Markdown<'_, W> {
     }
 }
 
-fn piece(piece: &Piece) -> String {
+fn render_piece(piece: &FactPiece) -> String {
     match piece {
-        Piece::Code(text) => code(text),
-        Piece::Text(text) => (*text).to_owned(),
-        Piece::Time(time) => time.to_string(),
+        FactPiece::Code(text) => code(text),
+        FactPiece::Text(text) => (*text).to_owned(),
+        FactPiece::Time(time) => time.to_string(),
     }
 }
 

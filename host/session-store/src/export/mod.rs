@@ -17,14 +17,14 @@ mod terminal;
 mod walk;
 
 use crate::error::SessionError;
-use crate::header::Header;
+use crate::header::SessionHeader;
 use crate::id::EntryId;
 use crate::summary::title;
 use crate::transcript::Transcript;
 use crate::tree::BranchInfo;
 use escape::number;
 use jiff::Timestamp;
-use outline::{Item, Outline};
+use outline::{Outline, OutlineItem};
 use pinion_protocol::{Cost, Usage};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -82,7 +82,7 @@ trait Document: Renderer {
 
 /// The head of a document.
 struct About {
-    facts: Vec<(&'static str, Vec<Piece>)>,
+    facts: Vec<(&'static str, Vec<FactPiece>)>,
     title: String,
     branches: Vec<BranchTitle>,
     /// The lines whose place in the session is unknown, each with the reason.
@@ -90,7 +90,7 @@ struct About {
 }
 
 /// A piece of a fact.
-enum Piece {
+enum FactPiece {
     Code(String),
     Text(&'static str),
     Time(Timestamp),
@@ -125,10 +125,10 @@ impl Totals {
         ]
     }
 
-    fn add(&mut self, item: &Item) {
+    fn add(&mut self, item: &OutlineItem) {
         match item {
-            Item::Prompt { .. } => self.prompts += 1,
-            Item::Turn(turn) => {
+            OutlineItem::Prompt { .. } => self.prompts += 1,
+            OutlineItem::Turn(turn) => {
                 self.replies += 1;
                 self.calls += turn.reply.tool_calls().count() as u64;
                 self.usage = self.usage.combine(&turn.reply.usage);
@@ -192,26 +192,26 @@ fn about(transcript: &mut Transcript) -> About {
 }
 
 /// The facts of a session's header, by name. The first one is its id.
-fn facts(transcript: &Transcript) -> Vec<(&'static str, Vec<Piece>)> {
-    let Some(Header { id, workspace, created, agent_id, forked_from, spawned_by }) = transcript.header() else {
-        return vec![("Session", vec![Piece::Code(crate::files::id_of(transcript.path()))])];
+fn facts(transcript: &Transcript) -> Vec<(&'static str, Vec<FactPiece>)> {
+    let Some(SessionHeader { id, workspace, created, agent_id, forked_from, spawned_by }) = transcript.header() else {
+        return vec![("Session", vec![FactPiece::Code(crate::files::id_of(transcript.path()))])];
     };
     let mut facts = vec![
-        ("Session", vec![Piece::Code(id.clone())]),
-        ("Workspace", vec![Piece::Code(workspace.to_string_lossy().into_owned())]),
-        ("Started", vec![Piece::Time(*created)]),
+        ("Session", vec![FactPiece::Code(id.clone())]),
+        ("Workspace", vec![FactPiece::Code(workspace.to_string_lossy().into_owned())]),
+        ("Started", vec![FactPiece::Time(*created)]),
     ];
     if let Some(agent_id) = agent_id {
-        facts.push(("Agent", vec![Piece::Code(agent_id.clone())]));
+        facts.push(("Agent", vec![FactPiece::Code(agent_id.clone())]));
     }
     if let Some(from) = forked_from {
-        let entry = Piece::Code(from.entry.to_string());
-        facts.push(("Forked from", vec![Piece::Code(from.session.clone()), Piece::Text(", entry "), entry]));
+        let entry = FactPiece::Code(from.entry.to_string());
+        facts.push(("Forked from", vec![FactPiece::Code(from.session.clone()), FactPiece::Text(", entry "), entry]));
     }
     if let Some(by) = spawned_by {
-        let (call, tool) = (Piece::Code(by.call_id.clone()), Piece::Code(by.tool.clone()));
-        let session = Piece::Code(by.session.clone());
-        facts.push(("Sub-agent of", vec![session, Piece::Text(", call "), call, Piece::Text(" of "), tool]));
+        let (call, tool) = (FactPiece::Code(by.call_id.clone()), FactPiece::Code(by.tool.clone()));
+        let session = FactPiece::Code(by.session.clone());
+        facts.push(("Sub-agent of", vec![session, FactPiece::Text(", call "), call, FactPiece::Text(" of "), tool]));
     }
     facts
 }

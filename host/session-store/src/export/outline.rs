@@ -1,7 +1,7 @@
 //! The outline of a branch: its entries as readers see them, each reply with the results of its calls.
 
 use crate::error::SessionError;
-use crate::format::{Entry, Payload};
+use crate::format::{Payload, SessionEntry};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record};
 use crate::transcript::{Branch, EntryError};
@@ -10,12 +10,12 @@ use pinion_protocol::{AssistantMessage, ExtensionMessage, Message, ToolCall, Too
 use std::collections::VecDeque;
 
 /// An item of an outline.
-pub(super) enum Item {
+pub(super) enum OutlineItem {
     Prompt {
         entry: EntryId,
         message: UserMessage,
     },
-    Turn(Turn),
+    Turn(OutlineTurn),
     /// A result whose call is missing.
     Result {
         entry: EntryId,
@@ -42,7 +42,7 @@ pub(super) enum Item {
 }
 
 /// A reply with the results and ledgers of its calls.
-pub(super) struct Turn {
+pub(super) struct OutlineTurn {
     pub(super) entry: EntryId,
     pub(super) reply: AssistantMessage,
     pub(super) results: Vec<(EntryId, ToolResultMessage)>,
@@ -50,13 +50,13 @@ pub(super) struct Turn {
 }
 
 /// A tool call of a reply, with the entries that belong to it.
-pub(super) struct Call<'a> {
+pub(super) struct OutlineCall<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) result: Option<&'a (EntryId, ToolResultMessage)>,
     pub(super) ledger: Option<&'a (EntryId, CallLedger)>,
 }
 
-impl Item {
+impl OutlineItem {
     /// Returns the entries that the item consists of.
     pub(super) fn entries(&self) -> impl Iterator<Item = EntryId> {
         let (first, results, ledgers): (Option<EntryId>, &[_], &[_]) = match self {
@@ -73,16 +73,16 @@ impl Item {
     }
 }
 
-impl Turn {
+impl OutlineTurn {
     /// Returns each call with its result and its ledger, in the order of the calls. Calls that share an id get theirs in
     /// the order of the file.
-    pub(super) fn calls(&self) -> Vec<Call<'_>> {
+    pub(super) fn calls(&self) -> Vec<OutlineCall<'_>> {
         let mut results: Vec<_> = self.results.iter().map(Some).collect();
         let mut ledgers: Vec<_> = self.ledgers.iter().map(Some).collect();
-        let calls = self.reply.tool_calls().map(|call| Call {
+        let calls = self.reply.tool_calls().map(|call| OutlineCall {
             call,
-            result: take(&mut results, |result| result.call_id == call.id),
-            ledger: take(&mut ledgers, |ledger| ledger.call_id == call.id),
+            result: take_entry(&mut results, |result| result.call_id == call.id),
+            ledger: take_entry(&mut ledgers, |ledger| ledger.call_id == call.id),
         });
         calls.collect()
     }
@@ -97,7 +97,10 @@ impl Turn {
 }
 
 /// Takes the first entry that belongs to a call.
-fn take<'a, T>(entries: &mut [Option<&'a (EntryId, T)>], belongs: impl Fn(&T) -> bool) -> Option<&'a (EntryId, T)> {
+fn take_entry<'a, T>(
+    entries: &mut [Option<&'a (EntryId, T)>],
+    belongs: impl Fn(&T) -> bool,
+) -> Option<&'a (EntryId, T)> {
     entries.iter_mut().find(|entry| entry.is_some_and(|(_, data)| belongs(data))).and_then(Option::take)
 }
 
@@ -105,8 +108,8 @@ fn take<'a, T>(entries: &mut [Option<&'a (EntryId, T)>], belongs: impl Fn(&T) ->
 pub(super) struct Outline<'a> {
     branch: Branch<'a>,
     /// The reply that waits for results.
-    turn: Option<Turn>,
-    ready: VecDeque<Item>,
+    turn: Option<OutlineTurn>,
+    ready: VecDeque<OutlineItem>,
     is_over: bool,
 }
 
@@ -115,28 +118,28 @@ impl<'a> Outline<'a> {
         Self { branch, turn: None, ready: VecDeque::new(), is_over: false }
     }
 
-    fn add(&mut self, entry: Entry) {
-        let Entry { id, time, payload, .. } = entry;
+    fn add(&mut self, entry: SessionEntry) {
+        let SessionEntry { id, time, payload, .. } = entry;
         match payload {
             Payload::Message(message) => self.add_message(id, message),
             Payload::Record(Record::CallLedger(ledger)) => self.add_ledger(id, time, ledger),
-            Payload::Record(record) => self.ready.push_back(Item::Record { entry: id, time, record }),
-            Payload::Position { .. } => self.ready.push_back(Item::Unseen { entry: id, kind: None }),
-            Payload::Unknown { kind } => self.ready.push_back(Item::Unseen { entry: id, kind: Some(kind) }),
+            Payload::Record(record) => self.ready.push_back(OutlineItem::Record { entry: id, time, record }),
+            Payload::Position { .. } => self.ready.push_back(OutlineItem::Unseen { entry: id, kind: None }),
+            Payload::Unknown { kind } => self.ready.push_back(OutlineItem::Unseen { entry: id, kind: Some(kind) }),
         }
     }
 
     fn add_message(&mut self, entry: EntryId, message: Message) {
         match message {
             Message::ToolResult(message) => self.add_result(entry, message),
-            Message::Extension(message) => self.ready.push_back(Item::Extension { entry, message }),
+            Message::Extension(message) => self.ready.push_back(OutlineItem::Extension { entry, message }),
             Message::User(message) => {
                 self.end_turn();
-                self.ready.push_back(Item::Prompt { entry, message });
+                self.ready.push_back(OutlineItem::Prompt { entry, message });
             }
             Message::Assistant(reply) => {
                 self.end_turn();
-                self.turn = Some(Turn { entry, reply, results: Vec::new(), ledgers: Vec::new() });
+                self.turn = Some(OutlineTurn { entry, reply, results: Vec::new(), ledgers: Vec::new() });
                 self.end_complete_turn();
             }
         }
@@ -148,19 +151,19 @@ impl<'a> Outline<'a> {
                 turn.results.push((entry, message));
                 self.end_complete_turn();
             }
-            _ => self.ready.push_back(Item::Result { entry, message }),
+            _ => self.ready.push_back(OutlineItem::Result { entry, message }),
         }
     }
 
     fn add_ledger(&mut self, entry: EntryId, time: Timestamp, ledger: CallLedger) {
         match &mut self.turn {
             Some(turn) if turn.has_call(&ledger.call_id) => turn.ledgers.push((entry, ledger)),
-            _ => self.ready.push_back(Item::Record { entry, time, record: Record::CallLedger(ledger) }),
+            _ => self.ready.push_back(OutlineItem::Record { entry, time, record: Record::CallLedger(ledger) }),
         }
     }
 
     fn end_complete_turn(&mut self) {
-        if self.turn.as_ref().is_some_and(Turn::is_complete) {
+        if self.turn.as_ref().is_some_and(OutlineTurn::is_complete) {
             self.end_turn();
         }
     }
@@ -168,14 +171,16 @@ impl<'a> Outline<'a> {
     /// Puts the turn before the items that arrived while it waited.
     fn end_turn(&mut self) {
         if let Some(turn) = self.turn.take() {
-            self.ready.push_front(Item::Turn(turn));
+            self.ready.push_front(OutlineItem::Turn(turn));
         }
     }
 
     fn advance(&mut self) -> Result<(), SessionError> {
         match self.branch.next() {
             Some(Ok(entry)) => self.add(entry),
-            Some(Err(EntryError::Broken(bad))) => self.ready.push_back(Item::Skipped { reason: bad.to_string() }),
+            Some(Err(EntryError::Broken(bad))) => {
+                self.ready.push_back(OutlineItem::Skipped { reason: bad.to_string() })
+            }
             Some(Err(EntryError::Session(error))) => {
                 self.is_over = true;
                 return Err(error);
@@ -193,7 +198,7 @@ impl<'a> Outline<'a> {
 const MAX_WAITING: usize = 1_000;
 
 impl Iterator for Outline<'_> {
-    type Item = Result<Item, SessionError>;
+    type Item = Result<OutlineItem, SessionError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -4,7 +4,7 @@
 //! code blocks with a diff get colours.
 
 use super::diff;
-use super::escape::Text;
+use super::escape::EscapedText;
 use crate::printable::printable;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub(super) fn prose(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len() + markdown.len() / 4);
     if markdown.len() > MAX_MARKDOWN {
         // Writing to a string does not fail.
-        let _ = writeln!(out, "<pre>{}</pre>", Text(markdown));
+        let _ = writeln!(out, "<pre>{}</pre>", EscapedText(markdown));
         return out;
     }
     let text = printable(markdown);

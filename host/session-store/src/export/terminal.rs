@@ -3,9 +3,9 @@
 //! The outline matches Markdown: a heading for each message and tool call. Records are left out. Nothing in the text
 //! can act on the terminal.
 
-use super::outline::{Call, Outline};
+use super::outline::{Outline, OutlineCall};
 use super::walk::{Renderer, walk};
-use super::{Piece, RenderError, facts, seconds};
+use super::{FactPiece, RenderError, facts, seconds};
 use crate::error::{SessionError, SessionErrorKind};
 use crate::id::EntryId;
 use crate::printable::printable;
@@ -63,7 +63,7 @@ struct Terminal<'w, W> {
 impl<W: Write> Terminal<'_, W> {
     fn head(&mut self, transcript: &Transcript) -> io::Result<()> {
         for (at, (name, pieces)) in facts(transcript).iter().enumerate() {
-            let value: String = pieces.iter().map(piece).collect();
+            let value: String = pieces.iter().map(render_piece).collect();
             match at {
                 0 => writeln!(self.out, "# {name} {value}\n")?,
                 _ => writeln!(self.out, "{name}: {value}")?,
@@ -127,7 +127,7 @@ impl<W: Write> Renderer for Terminal<'_, W> {
         }
     }
 
-    fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()> {
+    fn begin_call(&mut self, call: &OutlineCall<'_>) -> io::Result<()> {
         writeln!(self.out, "### Call of `{}`\n", printable(&call.call.name))?;
         match &call.call.partial {
             Some(partial) => self.block(partial),
@@ -179,11 +179,11 @@ impl<W: Write> Renderer for Terminal<'_, W> {
     }
 }
 
-fn piece(piece: &Piece) -> String {
+fn render_piece(piece: &FactPiece) -> String {
     match piece {
-        Piece::Code(text) => printable(text).into_owned(),
-        Piece::Text(text) => (*text).to_owned(),
-        Piece::Time(time) => time.to_string(),
+        FactPiece::Code(text) => printable(text).into_owned(),
+        FactPiece::Text(text) => (*text).to_owned(),
+        FactPiece::Time(time) => time.to_string(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One walk through a conversation for all renderers: it decides which parts a reader sees, and their order.
 
-use super::outline::{Call, Item, Turn};
+use super::outline::{OutlineCall, OutlineItem, OutlineTurn};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record, RunEnded};
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ pub(super) trait Renderer {
     fn ending(&mut self, how: &str, error: Option<&str>) -> io::Result<()>;
 
     /// Starts a tool call. Its result follows where there is one, then [`Renderer::end_call`].
-    fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()>;
+    fn begin_call(&mut self, call: &OutlineCall<'_>) -> io::Result<()>;
 
     /// Ends a tool call.
     fn end_call(&mut self) -> io::Result<()> {
@@ -80,30 +80,30 @@ pub(super) trait Renderer {
 }
 
 /// Renders an item of an outline.
-pub(super) fn walk(item: &Item, out: &mut impl Renderer) -> io::Result<()> {
+pub(super) fn walk(item: &OutlineItem, out: &mut impl Renderer) -> io::Result<()> {
     match item {
-        Item::Prompt { entry, message } => prompt(*entry, message, out),
-        Item::Turn(turn) => reply(turn, out),
-        Item::Result { entry, message } => {
+        OutlineItem::Prompt { entry, message } => prompt(*entry, message, out),
+        OutlineItem::Turn(turn) => reply(turn, out),
+        OutlineItem::Result { entry, message } => {
             out.begin_lone_result(*entry, message)?;
             result(message, out)?;
             out.end_message()
         }
-        Item::Extension { entry, message } => match summary(message) {
+        OutlineItem::Extension { entry, message } => match summary(message) {
             Some(summary) => out.compaction(*entry, summary),
             None => out.extension(*entry, message),
         },
         // Readers see where a run begins and that it ends.
-        Item::Record { entry, record: Record::RunStarted(_), .. } => out.anchor(*entry),
-        Item::Record { entry, record: Record::RunEnded(RunEnded { end: RunEnd::Done { .. }, .. }), .. } => {
+        OutlineItem::Record { entry, record: Record::RunStarted(_), .. } => out.anchor(*entry),
+        OutlineItem::Record { entry, record: Record::RunEnded(RunEnded { end: RunEnd::Done { .. }, .. }), .. } => {
             out.anchor(*entry)
         }
-        Item::Record { entry, time, record } => out.record(*entry, *time, record),
-        Item::Unseen { entry, kind: None } => out.anchor(*entry),
-        Item::Unseen { entry, kind: Some(kind) } => {
+        OutlineItem::Record { entry, time, record } => out.record(*entry, *time, record),
+        OutlineItem::Unseen { entry, kind: None } => out.anchor(*entry),
+        OutlineItem::Unseen { entry, kind: Some(kind) } => {
             out.note(Some(*entry), &format!("Written by a newer version: {kind}"))
         }
-        Item::Skipped { reason } => out.note(None, &format!("Skipped: {reason}")),
+        OutlineItem::Skipped { reason } => out.note(None, &format!("Skipped: {reason}")),
     }
 }
 
@@ -119,7 +119,7 @@ fn prompt(entry: EntryId, message: &UserMessage, out: &mut impl Renderer) -> io:
     out.end_message()
 }
 
-fn reply(turn: &Turn, out: &mut impl Renderer) -> io::Result<()> {
+fn reply(turn: &OutlineTurn, out: &mut impl Renderer) -> io::Result<()> {
     out.begin_reply(turn.entry, &turn.reply)?;
     let (mut calls, mut texts) = (turn.calls().into_iter(), Vec::new());
     for part in &turn.reply.content {
@@ -158,7 +158,7 @@ fn ending(reply: &AssistantMessage, out: &mut impl Renderer) -> io::Result<()> {
     out.ending(how, reply.error.as_deref())
 }
 
-fn call(call: &Call<'_>, out: &mut impl Renderer) -> io::Result<()> {
+fn call(call: &OutlineCall<'_>, out: &mut impl Renderer) -> io::Result<()> {
     out.begin_call(call)?;
     if let Some((_, message)) = call.result {
         result(message, out)?;
@@ -186,7 +186,7 @@ fn other_part(part: &Content, out: &mut impl Renderer) -> io::Result<()> {
         Content::Image(image) => out.image(image),
         Content::Thinking(thinking) if thinking.text.trim().is_empty() => Ok(()),
         Content::Thinking(thinking) => out.thinking(&thinking.text),
-        Content::ToolCall(call) => self::call(&Call { call, result: None, ledger: None }, out),
+        Content::ToolCall(call) => self::call(&OutlineCall { call, result: None, ledger: None }, out),
     }
 }
 

@@ -32,7 +32,7 @@ enum Last {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct State {
+struct BufferState {
     text: String,
     cursor: usize,
 }
@@ -40,9 +40,9 @@ struct State {
 /// A text with a cursor, which is always at a boundary of grapheme clusters.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    state: State,
-    undo: VecDeque<State>,
-    redo: Vec<State>,
+    state: BufferState,
+    undo: VecDeque<BufferState>,
+    redo: Vec<BufferState>,
     kills: VecDeque<String>,
     last: Last,
     /// The text that the last yank inserted.
@@ -61,10 +61,10 @@ impl Buffer {
     /// Moves the cursor to an offset, or to the next boundary after it.
     pub(crate) fn set_cursor(&mut self, at: usize) {
         self.last = Last::Other;
-        self.place(at);
+        self.move_cursor_to(at);
     }
 
-    fn place(&mut self, at: usize) {
+    fn move_cursor_to(&mut self, at: usize) {
         let text = &self.state.text;
         let at = text.floor_char_boundary(at);
         let mut cursor = GraphemeCursor::new(at, text.len(), true);
@@ -86,7 +86,7 @@ impl Buffer {
     /// Replaces a range and puts the cursor behind the new text, without a state to undo.
     fn replace(&mut self, range: Range<usize>, text: &str) {
         self.state.text.replace_range(range.clone(), text);
-        self.place(range.start + text.len());
+        self.move_cursor_to(range.start + text.len());
     }
 
     /// Replaces a range as one change to undo.
@@ -107,7 +107,7 @@ impl Buffer {
         *self = Self { kills: std::mem::take(&mut self.kills), ..Self::default() };
     }
 
-    pub(crate) fn go(&mut self, motion: Motion) {
+    pub(crate) fn move_cursor(&mut self, motion: Motion) {
         self.state.cursor = self.target(motion);
         self.last = Last::Other;
     }
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(buffer.text(), "one ");
         buffer.yank();
         assert_eq!(buffer.text(), "one two three");
-        buffer.go(Motion::Start);
+        buffer.move_cursor(Motion::Start);
         buffer.kill(Motion::LineEnd);
         buffer.yank();
         buffer.yank_earlier();
@@ -320,7 +320,7 @@ mod tests {
             for edit in edits {
                 match edit {
                     Edit::Insert(text) => buffer.insert(&text),
-                    Edit::Go(motion) => buffer.go(motion),
+                    Edit::Go(motion) => buffer.move_cursor(motion),
                     Edit::Delete(motion) => buffer.delete(motion),
                     Edit::Kill(motion) => buffer.kill(motion),
                     Edit::Yank => buffer.yank(),

@@ -60,7 +60,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Returns the row and column of an offset.
-    pub(super) fn place(&self, at: usize) -> (usize, usize) {
+    pub(super) fn position_of(&self, at: usize) -> (usize, usize) {
         let row = self.rows.iter().rposition(|row| row.start <= at).unwrap_or(0);
         let range = self.rows.get(row).cloned().unwrap_or_default();
         let before = &self.text[range.start..at.clamp(range.start, range.end)];

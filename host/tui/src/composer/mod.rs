@@ -16,7 +16,7 @@ use self::chips::{Chips, plain};
 use self::history::{History, Recalled};
 use self::layout::Layout;
 use crate::keys::Action;
-use crate::rows::{Piece, Row};
+use crate::rows::{Row, StyledPiece};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui_core::style::Style;
 use std::ops::Range;
@@ -78,7 +78,7 @@ impl Composer {
     }
 
     /// Takes the message, and remembers it in the history.
-    pub(crate) fn take(&mut self) -> String {
+    pub(crate) fn take_message(&mut self) -> String {
         let message = self.message();
         self.history.add(&message);
         self.clear();
@@ -185,8 +185,8 @@ impl Composer {
         Ok(())
     }
 
-    pub(crate) fn go(&mut self, motion: Motion) {
-        self.buffer.go(motion);
+    pub(crate) fn move_cursor(&mut self, motion: Motion) {
+        self.buffer.move_cursor(motion);
         self.goal = None;
     }
 
@@ -258,12 +258,12 @@ impl Composer {
             Action::KillWordAfter => self.kill(Motion::WordRight),
             Action::Backspace => self.delete(Motion::Left),
             Action::Delete => self.delete(Motion::Right),
-            Action::Left => self.go(Motion::Left),
-            Action::Right => self.go(Motion::Right),
-            Action::WordLeft => self.go(Motion::WordLeft),
-            Action::WordRight => self.go(Motion::WordRight),
-            Action::LineStart => self.go(Motion::LineStart),
-            Action::LineEnd => self.go(Motion::LineEnd),
+            Action::Left => self.move_cursor(Motion::Left),
+            Action::Right => self.move_cursor(Motion::Right),
+            Action::WordLeft => self.move_cursor(Motion::WordLeft),
+            Action::WordRight => self.move_cursor(Motion::WordRight),
+            Action::LineStart => self.move_cursor(Motion::LineStart),
+            Action::LineEnd => self.move_cursor(Motion::LineEnd),
             _ => return false,
         }
         true
@@ -295,14 +295,14 @@ impl Composer {
     }
 
     /// Moves the cursor to the row above, or in the history above the first one. Returns whether anything happened.
-    pub(crate) fn up(&mut self) -> bool {
+    pub(crate) fn move_up(&mut self) -> bool {
         self.row(-1) || self.recall(true)
     }
 
     /// Moves the cursor by rows. Returns whether there is such a row.
     pub(crate) fn row(&mut self, by: isize) -> bool {
         let layout = Layout::new(self.buffer.text(), &self.chips, self.columns.max(2));
-        let (row, column) = layout.place(self.buffer.cursor());
+        let (row, column) = layout.position_of(self.buffer.cursor());
         let goal = self.goal.unwrap_or(column);
         let Some(row) = row.checked_add_signed(by).filter(|row| *row < layout.rows.len()) else { return false };
         let at = layout.at(row, goal);
@@ -322,7 +322,7 @@ impl Composer {
             }
         }
         if is_earlier {
-            self.buffer.go(Motion::Start);
+            self.buffer.move_cursor(Motion::Start);
         }
         true
     }
@@ -351,13 +351,16 @@ impl Composer {
     /// Lays the text out like [`Self::draw`], for a text whose rows no key moves between.
     pub(crate) fn rows(&self, columns: usize, height: usize, style: Style, marked: Marked) -> Drawn {
         let layout = Layout::new(self.buffer.text(), &self.chips, columns.max(2));
-        let (row, column) = layout.place(self.buffer.cursor());
+        let (row, column) = layout.position_of(self.buffer.cursor());
         let above = (row + 1).saturating_sub(height.max(1));
         let (range, mark) = marked.unwrap_or_default();
-        let rows = (above..layout.rows.len()).take(height.max(1)).map(|at| {
-            let parts = layout.parts(at, &range);
-            Row::of(parts.map(|(text, is_marked)| Piece::new(&text, if is_marked { style.patch(mark) } else { style })))
-        });
+        let rows =
+            (above..layout.rows.len()).take(height.max(1)).map(|at| {
+                let parts = layout.parts(at, &range);
+                Row::from_pieces(parts.map(|(text, is_marked)| {
+                    StyledPiece::new(&text, if is_marked { style.patch(mark) } else { style })
+                }))
+            });
         Drawn { rows: rows.collect(), cursor: (row - above, column.min(columns.saturating_sub(1))), above }
     }
 }

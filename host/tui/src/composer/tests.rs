@@ -24,7 +24,7 @@ fn drawn(composer: &mut Composer, columns: usize) -> (Vec<String>, (usize, usize
 fn rows_wrap_at_blanks_and_the_cursor_follows() {
     let mut composer = composer("one two three", 9);
     assert_eq!(drawn(&mut composer, 9), (vec!["one two ".into(), "three".into()], (1, 5)));
-    composer.up();
+    composer.move_up();
     assert_eq!(drawn(&mut composer, 9).1, (0, 5));
     composer.down();
     assert_eq!(drawn(&mut composer, 9).1, (1, 5));
@@ -33,8 +33,8 @@ fn rows_wrap_at_blanks_and_the_cursor_follows() {
 #[test]
 fn column_is_kept_over_shorter_rows() {
     let mut composer = composer("abcdef\nx\nabcdef", 40);
-    composer.up();
-    composer.up();
+    composer.move_up();
+    composer.move_up();
     assert_eq!(drawn(&mut composer, 40).1, (0, 6));
 }
 
@@ -58,7 +58,7 @@ fn megabyte_is_pasted_as_a_block() {
     composer.paste(&"0123456789abcdef\n".repeat(65_536));
     assert_eq!(composer.text().chars().count(), 1);
     assert_eq!(composer.open_block(), Err(Unopened { bytes: 17 * 65_536 }));
-    assert_eq!(composer.take().len(), 17 * 65_536);
+    assert_eq!(composer.take_message().len(), 17 * 65_536);
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn history_keeps_what_was_being_written() {
     composer.set_history(vec!["first".into(), "second".into()]);
     composer.insert("draft");
     composer.draw(40, 5, Style::new(), None);
-    assert!(composer.up() && composer.text() == "second");
-    assert!(composer.up() && composer.text() == "first" && !composer.up());
+    assert!(composer.move_up() && composer.text() == "second");
+    assert!(composer.move_up() && composer.text() == "first" && !composer.move_up());
     assert!(composer.down() && composer.down() && composer.text() == "draft");
 }
 
@@ -79,10 +79,10 @@ fn block_that_was_cut_is_pasted_again_in_later_messages() {
     composer.paste(&block("A"));
     composer.kill(Motion::LineStart);
     composer.paste(&block("B"));
-    assert_eq!(composer.take(), block("B"));
+    assert_eq!(composer.take_message(), block("B"));
     composer.paste(&block("C"));
     composer.yank();
-    assert_eq!(composer.take(), block("C") + &block("A"));
+    assert_eq!(composer.take_message(), block("C") + &block("A"));
     // A cleared block comes back as it was, and not as thousands of rows.
     composer.paste(&block("D"));
     composer.discard();
@@ -99,7 +99,7 @@ fn draft_with_a_block_survives_a_look_at_the_history() {
     composer.set_history(vec!["earlier".into()]);
     composer.paste(&"line\n".repeat(12));
     composer.draw(40, 5, Style::new(), None);
-    assert!(composer.up() && composer.text() == "earlier" && composer.down());
+    assert!(composer.move_up() && composer.text() == "earlier" && composer.down());
     assert_eq!((composer.text().chars().count(), composer.message().len()), (1, 60));
 }
 
@@ -112,7 +112,7 @@ proptest! {
             let text = ["word ".to_owned(), "line\n".repeat(8 + size), "x".repeat(MAX_OPEN + 1 + size)][size].clone();
             match step {
                 0 => drop(composer.paste(&text)),
-                1 => drop(composer.take()),
+                1 => drop(composer.take_message()),
                 2 if !composer.is_empty() => {
                     cut = Some(composer.message());
                     composer.discard();
@@ -150,14 +150,14 @@ proptest! {
         composer.paste(&text);
         for key in keys {
             match key {
-                0 => drop(composer.up()),
+                0 => drop(composer.move_up()),
                 1 => drop(composer.down()),
-                2 => composer.go(Motion::Left),
-                3 => composer.go(Motion::WordLeft),
+                2 => composer.move_cursor(Motion::Left),
+                3 => composer.move_cursor(Motion::WordLeft),
                 4 => composer.insert("x"),
                 5 => composer.undo(),
                 6 => drop(composer.open_block()),
-                _ => composer.go(Motion::LineStart),
+                _ => composer.move_cursor(Motion::LineStart),
             }
             let drawn = composer.draw(columns, height, Style::new(), None);
             prop_assert!(drawn.rows.len() <= height && drawn.cursor.0 < drawn.rows.len());

@@ -7,7 +7,7 @@
 use crate::composer::{Composer, is_plain};
 use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
 use crate::keys::Action;
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::text::{exposed, one_line};
@@ -20,7 +20,7 @@ const DIGEST: usize = 12;
 
 /// A call that needs a decision, copied out of the port's question.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct ApprovalQuestion {
     /// Number of the question, for the answer.
     pub id: u64,
     /// Name of the tool.
@@ -47,7 +47,7 @@ pub struct Question {
     pub reach: Option<String>,
 }
 
-impl Question {
+impl ApprovalQuestion {
     /// Adds why the call is asked about, and the rule that the answer may add.
     #[must_use]
     pub fn explained(self, reason: Option<String>, rule: Option<String>) -> Self {
@@ -69,7 +69,7 @@ impl Question {
             plugin: tool.source.plugin.to_string(),
             digest: tool.source.digest.to_string(),
             label: tool.label.clone(),
-            can: tool.authority.words().join(", "),
+            can: tool.authority.effect_names().join(", "),
             notes: question.notes.iter().map(ToString::to_string).collect(),
             arguments: question.call.arguments.clone(),
             change: None,
@@ -82,7 +82,7 @@ impl Question {
 
 /// The answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// Allows this call.
     Yes,
     /// Allows this call and later ones of the same tool.
@@ -96,7 +96,7 @@ pub enum Answer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
+enum ApprovalKey {
     Yes,
     Always,
     Rule,
@@ -110,7 +110,7 @@ enum Key {
 /// A question on the screen.
 #[derive(Debug)]
 pub(crate) struct Approval {
-    question: Question,
+    question: ApprovalQuestion,
     columns: usize,
     head: Vec<Row>,
     body: Vec<Row>,
@@ -119,14 +119,14 @@ pub(crate) struct Approval {
     page: usize,
     /// Rows of the body that were on the screen.
     seen: usize,
-    keys: KeyGuard<Key>,
+    keys: KeyGuard<ApprovalKey>,
     hint: Option<&'static str>,
     /// The user's words for the model, while they are written.
     words: Option<Composer>,
 }
 
 impl Approval {
-    pub(crate) fn new(question: Question) -> Self {
+    pub(crate) fn new(question: ApprovalQuestion) -> Self {
         Self {
             question,
             columns: 0,
@@ -156,9 +156,9 @@ impl Approval {
     }
 
     /// Takes a key. Returns the answer if there is one.
-    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<Answer> {
+    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<ApprovalAnswer> {
         if key.modifiers == KeyModifiers::CONTROL && matches!(key.code, KeyCode::Char('c' | 'd')) {
-            return Some(Answer::Interrupt);
+            return Some(ApprovalAnswer::Interrupt);
         }
         if self.words.is_some() {
             return self.write(key, action);
@@ -199,37 +199,39 @@ impl Approval {
     }
 
     /// Applies a key once it is clear that it was the last one.
-    pub(crate) fn tick(&mut self, now: Duration) -> Option<Answer> {
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<ApprovalAnswer> {
         let key = self.keys.tick(now)?;
         self.hint = None;
         let is_all = self.seen >= self.body.len();
         match key {
-            Key::Rule if self.question.rule.is_none() => {}
-            Key::Yes | Key::Always | Key::Rule if !is_all => self.hint = Some("read to the end before answering yes"),
-            Key::Yes => return Some(Answer::Yes),
-            Key::Always => return Some(Answer::Always),
-            Key::Rule => return Some(Answer::Rule),
-            Key::No => return Some(Answer::No(None)),
-            Key::Refuse => self.words = Some(Composer::default()),
-            Key::Up => self.top = self.top.saturating_sub(self.page.max(1)),
+            ApprovalKey::Rule if self.question.rule.is_none() => {}
+            ApprovalKey::Yes | ApprovalKey::Always | ApprovalKey::Rule if !is_all => {
+                self.hint = Some("read to the end before answering yes")
+            }
+            ApprovalKey::Yes => return Some(ApprovalAnswer::Yes),
+            ApprovalKey::Always => return Some(ApprovalAnswer::Always),
+            ApprovalKey::Rule => return Some(ApprovalAnswer::Rule),
+            ApprovalKey::No => return Some(ApprovalAnswer::No(None)),
+            ApprovalKey::Refuse => self.words = Some(Composer::default()),
+            ApprovalKey::Up => self.top = self.top.saturating_sub(self.page.max(1)),
             // Rows that End skipped come next.
-            Key::Down => self.go((self.top + self.page.max(1)).min(self.seen.max(self.page))),
-            Key::End => self.go(self.body.len()),
+            ApprovalKey::Down => self.scroll_to((self.top + self.page.max(1)).min(self.seen.max(self.page))),
+            ApprovalKey::End => self.scroll_to(self.body.len()),
         }
         None
     }
 
-    fn go(&mut self, top: usize) {
+    fn scroll_to(&mut self, top: usize) {
         self.top = top.min(self.body.len().saturating_sub(self.page.max(1)));
     }
 
     /// Writes the user's words for the model.
-    fn write(&mut self, key: KeyEvent, action: Option<Action>) -> Option<Answer> {
+    fn write(&mut self, key: KeyEvent, action: Option<Action>) -> Option<ApprovalAnswer> {
         let words = self.words.as_mut()?;
         match key.code {
             KeyCode::Enter => {
                 let text = words.message();
-                return Some(Answer::No(Some(text).filter(|text| !text.trim().is_empty())));
+                return Some(ApprovalAnswer::No(Some(text).filter(|text| !text.trim().is_empty())));
             }
             KeyCode::Esc => self.words = None,
             _ => words.line_key(key, action),
@@ -256,7 +258,7 @@ impl Approval {
         let room = height.saturating_sub(foot.len());
         let head = self.head.len().min(room.saturating_sub(2.min(self.body.len())));
         self.page = room.saturating_sub(head).clamp(1, self.body.len().max(1));
-        self.go(self.top);
+        self.scroll_to(self.top);
         if self.top <= self.seen {
             self.seen = self.seen.max(self.top + self.page).min(self.body.len());
         }
@@ -274,11 +276,14 @@ impl Approval {
 
     fn foot(&mut self, theme: &Theme) -> Vec<Row> {
         let line = |text: &str, style: Style| {
-            Row::of([Piece::new("  ", style), Piece::line(text, self.columns.saturating_sub(2), style)])
+            Row::from_pieces([
+                StyledPiece::new("  ", style),
+                StyledPiece::line(text, self.columns.saturating_sub(2), style),
+            ])
         };
         if let Some(words) = &mut self.words {
             let drawn = words.draw(self.columns.saturating_sub(4).max(2), 1, theme.text, None);
-            let mut row = Row::of([Piece::new("  › ", theme.user)]);
+            let mut row = Row::from_pieces([StyledPiece::new("  › ", theme.user)]);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
             return vec![line("no, and tell the model (enter sends, esc returns):", theme.warning), row];
         }
@@ -291,8 +296,8 @@ impl Approval {
         let tool = &self.question.tool;
         let scope = format!("a: do not ask again for {tool}{to} in this session, unless it can do more");
         let mut rows: Vec<Row> = hint.into_iter().collect();
-        let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
-        wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
+        let lead = Lead::same(vec![StyledPiece::new("  ", theme.dim)]);
+        wrap(&[StyledPiece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
         if let Some(rule) = self.question.rule.as_ref().filter(|_| self.keys.is_quiet()) {
             let text = format!("[p] always `{}` in this project", exposed(&one_line(rule, 100)));
             rows.push(line(&text, theme.strong));
@@ -303,37 +308,37 @@ impl Approval {
             ..56 => "  [y]es [a]lways [n]o [r]efuse, say why",
             _ => "  [y] yes   [a] always   [n] no   [r] no, and tell it why",
         };
-        rows.push(Row::of([Piece::new(keys, theme.strong)]));
+        rows.push(Row::from_pieces([StyledPiece::new(keys, theme.strong)]));
         rows
     }
 }
 
 /// Returns the meaning of a key. Enter has no meaning, because people press it without looking.
-fn meaning(key: KeyEvent) -> Option<Key> {
+fn meaning(key: KeyEvent) -> Option<ApprovalKey> {
     if !is_plain(key) {
         return None;
     }
     match key.code {
-        KeyCode::Char('y' | 'Y') => Some(Key::Yes),
-        KeyCode::Char('a' | 'A') => Some(Key::Always),
-        KeyCode::Char('p' | 'P') => Some(Key::Rule),
-        KeyCode::Char('n' | 'N') | KeyCode::Esc => Some(Key::No),
-        KeyCode::Char('r' | 'R') => Some(Key::Refuse),
-        KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown => Some(Key::Down),
-        KeyCode::Up | KeyCode::PageUp => Some(Key::Up),
-        KeyCode::End | KeyCode::Char('G') => Some(Key::End),
+        KeyCode::Char('y' | 'Y') => Some(ApprovalKey::Yes),
+        KeyCode::Char('a' | 'A') => Some(ApprovalKey::Always),
+        KeyCode::Char('p' | 'P') => Some(ApprovalKey::Rule),
+        KeyCode::Char('n' | 'N') | KeyCode::Esc => Some(ApprovalKey::No),
+        KeyCode::Char('r' | 'R') => Some(ApprovalKey::Refuse),
+        KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown => Some(ApprovalKey::Down),
+        KeyCode::Up | KeyCode::PageUp => Some(ApprovalKey::Up),
+        KeyCode::End | KeyCode::Char('G') => Some(ApprovalKey::End),
         _ => None,
     }
 }
 
 /// Renders the question itself, in the words of the host.
-fn head(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
+fn head(question: &ApprovalQuestion, columns: usize, theme: &Theme) -> Vec<Row> {
     let name = |text: &str| exposed(&one_line(text, 128));
     let can = if question.can.is_empty() { "touches nothing" } else { &question.can };
     let mut rows = Vec::new();
     let mut line = |mark: &str, text: &str, style: Style| {
-        let lead = Lead::new(vec![Piece::new(mark, theme.warning)], vec![Piece::new("    ", style)]);
-        wrap(&[Piece::new(text, style)], columns, &lead, &mut rows);
+        let lead = Lead::new(vec![StyledPiece::new(mark, theme.warning)], vec![StyledPiece::new("    ", style)]);
+        wrap(&[StyledPiece::new(text, style)], columns, &lead, &mut rows);
     };
     line("? ", &format!("allow this call? It {can}"), theme.strong);
     let plugin = match question.plugin.as_str() {
@@ -349,7 +354,7 @@ fn head(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
 
 /// Renders the notes of plugins, one line each, and all arguments of a call behind a bar, with another bar on continuation
 /// rows.
-fn body(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
+fn body(question: &ApprovalQuestion, columns: usize, theme: &Theme) -> Vec<Row> {
     let (arguments, mut rows) = (&question.arguments, Vec::new());
     for note in &question.notes {
         sentence(&mut rows, &exposed(note).replace('\n', "⏎"), columns, theme);
@@ -438,26 +443,29 @@ fn edits(value: &Value) -> Option<Vec<(&str, &str)>> {
 
 /// Wraps a sentence behind a bar, at words.
 fn sentence(rows: &mut Vec<Row>, text: &str, columns: usize, theme: &Theme) {
-    let lead = Lead::new(vec![Piece::new("│ ", theme.dim)], vec![Piece::new("┊ ", theme.dim)]);
-    wrap(&[Piece::new(text, theme.warning)], columns.saturating_sub(1), &lead, rows);
+    let lead = Lead::new(vec![StyledPiece::new("│ ", theme.dim)], vec![StyledPiece::new("┊ ", theme.dim)]);
+    wrap(&[StyledPiece::new(text, theme.warning)], columns.saturating_sub(1), &lead, rows);
 }
 
 /// Wraps a line of a model or a plugin behind a bar. Breaks anywhere, so that no blank is lost.
 pub(super) fn guest(rows: &mut Vec<Row>, line: &str, style: Style, columns: usize, theme: &Theme) {
     use unicode_segmentation::UnicodeSegmentation as _;
     let room = columns.saturating_sub(3).max(2);
-    let piece = Piece::new(line, style);
+    let piece = StyledPiece::new(line, style);
     let (mut part, mut used, mut bar) = (String::new(), 0, "│ ");
     for cluster in piece.text().graphemes(true) {
         let wide = crate::rows::cluster_width(cluster);
         if used + wide > room {
-            rows.push(Row::of([Piece::new(bar, theme.dim), Piece::new(&std::mem::take(&mut part), style)]));
+            rows.push(Row::from_pieces([
+                StyledPiece::new(bar, theme.dim),
+                StyledPiece::new(&std::mem::take(&mut part), style),
+            ]));
             (used, bar) = (0, "┊ ");
         }
         part.push_str(cluster);
         used += wide;
     }
-    rows.push(Row::of([Piece::new(bar, theme.dim), Piece::new(&part, style)]));
+    rows.push(Row::from_pieces([StyledPiece::new(bar, theme.dim), StyledPiece::new(&part, style)]));
 }
 
 #[cfg(test)]

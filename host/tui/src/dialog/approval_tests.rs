@@ -3,8 +3,8 @@
 use super::*;
 use serde_json::json;
 
-fn question(arguments: Value) -> Question {
-    Question {
+fn question(arguments: Value) -> ApprovalQuestion {
+    ApprovalQuestion {
         id: 1,
         tool: "bash".into(),
         plugin: "shell".into(),
@@ -24,7 +24,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn press(approval: &mut Approval, c: char, at: u64) -> Option<Answer> {
+fn press(approval: &mut Approval, c: char, at: u64) -> Option<ApprovalAnswer> {
     let answer = approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), None, ms(at));
     answer.or_else(|| approval.tick(ms(at + 50)))
 }
@@ -41,7 +41,7 @@ fn keys_pressed_before_a_quiet_moment_answer_nothing() {
     assert_eq!(press(&mut approval, 'y', 1_100), None);
     assert_eq!(press(&mut approval, 'y', 1_350), None);
     approval.tick(ms(1_700));
-    assert_eq!(press(&mut approval, 'y', 1_800), Some(Answer::Yes));
+    assert_eq!(press(&mut approval, 'y', 1_800), Some(ApprovalAnswer::Yes));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn yes_counts_only_after_everything_was_on_the_screen() {
         press(&mut approval, ' ', 600 + page * 100);
     }
     assert!(shown(&mut approval, 12, 2_000).contains("rm -rf /"));
-    assert_eq!(press(&mut approval, 'y', 2_000), Some(Answer::Yes));
+    assert_eq!(press(&mut approval, 'y', 2_000), Some(ApprovalAnswer::Yes));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn refusal_carries_the_words_of_the_user() {
     "no y".chars().for_each(|c| drop(press(&mut approval, c, 600)));
     assert!(shown(&mut approval, 20, 700).contains("› no y"));
     let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
-    assert_eq!(approval.key(enter, None, ms(700)), Some(Answer::No(Some("no y".into()))));
+    assert_eq!(approval.key(enter, None, ms(700)), Some(ApprovalAnswer::No(Some("no y".into()))));
 }
 
 #[test]
@@ -104,14 +104,15 @@ fn rule_is_offered_by_name_and_counts_only_then() {
     assert!(shown(&mut approval, 20, 0).contains("│ asked because `cargo test -q`: no rule"));
     approval.tick(ms(400));
     assert!(shown(&mut approval, 20, 450).contains("[p] always `cargo test …` in this project"));
-    assert_eq!(press(&mut approval, 'p', 500), Some(Answer::Rule));
+    assert_eq!(press(&mut approval, 'p', 500), Some(ApprovalAnswer::Rule));
 }
 
 #[test]
 fn sentences_wrap_at_words_and_arguments_anywhere() {
     let reason = "programs of this call could not reach `crates.io`: yes allows it for the session".to_owned();
     let asked = question(json!({ "command": format!("curl{}https://crates.io/a/long/path", " ".repeat(9)) }));
-    let asked = Question { notes: vec!["plugin `red` thinks that this call is one to look at".into()], ..asked };
+    let asked =
+        ApprovalQuestion { notes: vec!["plugin `red` thinks that this call is one to look at".into()], ..asked };
     let mut approval = Approval::new(asked.explained(Some(reason), None));
     let rows = approval.draw(40, 20, &Theme::plain(), ms(0)).0;
     let rows: Vec<String> = rows.iter().map(Row::plain).collect();

@@ -2,7 +2,7 @@
 
 /// An entry of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct PickChoice {
     /// The value that the choice stands for.
     pub value: String,
     /// Text in the list, which the filter searches.

@@ -5,10 +5,10 @@
 
 use crate::composer::Composer;
 use crate::dialog::key_guard::QUIET;
-pub use crate::dialog::pick::{Choice, Pick};
+pub use crate::dialog::pick::{Pick, PickChoice};
 use crate::fuzzy::filter;
 use crate::keys::Action;
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::shorten::without_middle;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -22,8 +22,8 @@ pub const NESTED: &str = "└ ";
 const PREVIEW_ROWS: usize = 6;
 
 /// Returns the choices whose label or value matches the typed text, best first.
-pub fn matching(typed: &str, choices: Vec<Choice>) -> Vec<Choice> {
-    let text = |choice: &Choice| match choice.value == choice.label {
+pub fn matching(typed: &str, choices: Vec<PickChoice>) -> Vec<PickChoice> {
+    let text = |choice: &PickChoice| match choice.value == choice.label {
         true => choice.label.clone(),
         false => format!("{} {}", choice.value, choice.label),
     };
@@ -36,7 +36,7 @@ pub fn matching(typed: &str, choices: Vec<Choice>) -> Vec<Choice> {
 #[derive(Debug)]
 pub(crate) struct Picker {
     pub(crate) pick: Pick,
-    choices: Vec<Choice>,
+    choices: Vec<PickChoice>,
     query: Composer,
     matches: Vec<usize>,
     selected: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Picker {
 pub(crate) enum Picked {
     Nothing,
     Closed,
-    Choice(Choice),
+    Choice(PickChoice),
     /// Continue in a copy of the session with this id.
     Fork(String),
     Delete(String),
@@ -82,7 +82,7 @@ pub(crate) enum OfQueue {
 }
 
 impl Picker {
-    pub(crate) fn new(pick: Pick, choices: Vec<Choice>) -> Self {
+    pub(crate) fn new(pick: Pick, choices: Vec<PickChoice>) -> Self {
         let mut picker = Self {
             pick,
             choices,
@@ -101,7 +101,7 @@ impl Picker {
     }
 
     /// Takes other choices over, with the place of the user among them. Returns whether there are any.
-    pub(crate) fn replace(&mut self, choices: Vec<Choice>) -> bool {
+    pub(crate) fn replace(&mut self, choices: Vec<PickChoice>) -> bool {
         let (at, value) = (self.selected, self.choice().map(|choice| choice.value.clone()));
         self.choices = choices;
         self.search();
@@ -184,13 +184,13 @@ impl Picker {
     }
 
     /// Returns the selected choice.
-    fn choice(&self) -> Option<&Choice> {
+    fn choice(&self) -> Option<&PickChoice> {
         self.matches.get(self.selected).map(|at| &self.choices[*at])
     }
 
     /// Picks the selected choice, or the model that was typed if no choice matches.
     fn picked(&self) -> Picked {
-        let typed = Choice { value: self.query.message().trim().to_owned(), ..Choice::default() };
+        let typed = PickChoice { value: self.query.message().trim().to_owned(), ..PickChoice::default() };
         let typed = Some(typed).filter(|typed| self.pick == Pick::Model && !typed.value.is_empty());
         self.choice().cloned().or(typed).map_or(Picked::Nothing, Picked::Choice)
     }
@@ -312,14 +312,14 @@ impl Picker {
             None => ("› ", &self.query, count.as_str()),
         };
         let drawn = typed.rows(columns.saturating_sub(mark.chars().count()), 1, theme.text, None);
-        let mut head = Row::of([Piece::new(mark, theme.user)]);
+        let mut head = Row::from_pieces([StyledPiece::new(mark, theme.user)]);
         let cursor = head.width() + drawn.cursor.1;
         drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| head.push(piece.clone()));
         let left = columns.saturating_sub(head.width() + 3);
-        head.push(Piece::new("  ", theme.text));
-        head.push(Piece::line(about, left, theme.dim));
+        head.push(StyledPiece::new("  ", theme.text));
+        head.push(StyledPiece::line(about, left, theme.dim));
         let mut rows = vec![head];
-        let entries: Vec<&Choice> = self.matches.iter().map(|at| &self.choices[*at]).collect();
+        let entries: Vec<&PickChoice> = self.matches.iter().map(|at| &self.choices[*at]).collect();
         rows.extend(list(&entries, self.selected, columns, height.saturating_sub(1 + foot.len()), theme));
         rows.extend(foot);
         (rows, Some((0, cursor.min(columns.saturating_sub(1)))))
@@ -338,25 +338,25 @@ impl Picker {
             return Vec::new();
         }
         let mut rows = Vec::new();
-        let lead = Lead::same(vec![Piece::new("  ", theme.text)]);
+        let lead = Lead::same(vec![StyledPiece::new("  ", theme.text)]);
         // The row of an action may be too short for its description; a low list keeps most rows for its choices.
         if let Some(choice) = self.choice().filter(|_| self.pick == Pick::Keys && height >= 6) {
-            wrap(&[Piece::new(&choice.detail, theme.text)], columns, &lead, &mut rows);
+            wrap(&[StyledPiece::new(&choice.detail, theme.text)], columns, &lead, &mut rows);
             rows.truncate(if height < 12 { 2 } else { rows.len() });
         }
         let preview =
             self.preview.as_ref().filter(|(value, _)| self.choice().is_some_and(|choice| choice.value == *value));
         if let Some((_, text)) = preview.filter(|_| height >= 12) {
-            rows.push(Row::of([Piece::new(&"┄".repeat(columns), theme.dim)]));
-            wrap(&[Piece::new(text.trim(), theme.dim)], columns, &lead, &mut rows);
+            rows.push(Row::from_pieces([StyledPiece::new(&"┄".repeat(columns), theme.dim)]));
+            wrap(&[StyledPiece::new(text.trim(), theme.dim)], columns, &lead, &mut rows);
             rows.truncate(1 + PREVIEW_ROWS);
         }
         let mut keys = Vec::new();
-        wrap(&[Piece::new(text, style)], columns, &lead, &mut keys);
+        wrap(&[StyledPiece::new(text, style)], columns, &lead, &mut keys);
         if keys.len() > height / 3 && self.notice.is_none() && !self.is_deleting {
             // That leaves more of the list.
             keys.clear();
-            wrap(&[Piece::new(&ends(text), style)], columns, &lead, &mut keys);
+            wrap(&[StyledPiece::new(&ends(text), style)], columns, &lead, &mut keys);
         }
         rows.extend(keys);
         rows
@@ -400,22 +400,22 @@ const MAX_NAME: usize = 500;
 const NARROW: usize = 50;
 
 /// Draws entries in two columns, with the selected one among at most `height` rows. A narrow screen has only the labels.
-pub(crate) fn list(choices: &[&Choice], selected: usize, columns: usize, height: usize, theme: &Theme) -> Vec<Row> {
+pub(crate) fn list(choices: &[&PickChoice], selected: usize, columns: usize, height: usize, theme: &Theme) -> Vec<Row> {
     let first = (selected + 1).saturating_sub(height.max(1));
     let shown = &choices[first.min(choices.len())..];
     let shown = &shown[..shown.len().min(height)];
     let wide = shown.iter().map(|choice| crate::rows::width(&choice.label)).max().unwrap_or(0);
     let wide = wide.min(if columns < NARROW { columns.saturating_sub(2) } else { columns * 3 / 5 });
-    let row = |(at, choice): (usize, &&Choice)| {
+    let row = |(at, choice): (usize, &&PickChoice)| {
         let is_selected = first + at == selected;
         let mark = if is_selected { "❯ " } else { "  " };
         let label = label(&choice.label, wide, if is_selected { theme.strong } else { theme.text });
         let blank = " ".repeat(wide.saturating_sub(crate::rows::width(label.text())) + 2);
         let room = columns.saturating_sub(wide + 5);
-        let mut row = Row::of([Piece::new(mark, theme.accent), label]);
+        let mut row = Row::from_pieces([StyledPiece::new(mark, theme.accent), label]);
         if room >= 8 {
-            row.push(Piece::new(&blank, theme.text));
-            row.push(Piece::line(&choice.detail, room, theme.dim));
+            row.push(StyledPiece::new(&blank, theme.text));
+            row.push(StyledPiece::line(&choice.detail, room, theme.dim));
         }
         row
     };
@@ -423,12 +423,12 @@ pub(crate) fn list(choices: &[&Choice], selected: usize, columns: usize, height:
 }
 
 /// Draws a label. A name that is too long, such as a model's name, lacks its middle, because others may begin like it.
-fn label(text: &str, columns: usize, style: Style) -> Piece {
+fn label(text: &str, columns: usize, style: Style) -> StyledPiece {
     if columns < 8 || text.contains(char::is_whitespace) {
-        return Piece::line(text, columns, style);
+        return StyledPiece::line(text, columns, style);
     }
-    let whole = Piece::line(text, MAX_NAME, style);
-    Piece::line(&without_middle(whole.text(), columns, 0), columns, style)
+    let whole = StyledPiece::line(text, MAX_NAME, style);
+    StyledPiece::line(&without_middle(whole.text(), columns, 0), columns, style)
 }
 
 #[cfg(test)]
@@ -437,7 +437,8 @@ mod tests {
 
     #[test]
     fn long_names_differ_on_a_narrow_screen() {
-        let choice = |label: &str| Choice { value: label.into(), label: label.into(), detail: "200 k context".into() };
+        let choice =
+            |label: &str| PickChoice { value: label.into(), label: label.into(), detail: "200 k context".into() };
         let names = ["openrouter/anthropic/claude-fable-5-large", "openrouter/anthropic/claude-fable-5-small"];
         let choices = names.map(choice);
         let rows = list(&choices.iter().collect::<Vec<_>>(), 0, 40, 5, &Theme::plain());
@@ -449,7 +450,7 @@ mod tests {
 
     #[test]
     fn typed_letters_filter_and_enter_picks() {
-        let choice = |label: &str| Choice { value: label.into(), label: label.into(), detail: "x".into() };
+        let choice = |label: &str| PickChoice { value: label.into(), label: label.into(), detail: "x".into() };
         let mut picker = Picker::new(Pick::Model, ["gpt-5", "claude-sonnet", "claude-opus"].map(choice).into());
         let key = |code| KeyEvent::new(code, KeyModifiers::NONE);
         "clop".chars().for_each(|c| drop(picker.key(key(KeyCode::Char(c)), None, Duration::ZERO)));

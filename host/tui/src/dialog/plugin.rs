@@ -7,9 +7,9 @@
 use crate::composer::{Composer, is_plain};
 use crate::dialog::approval::guest;
 use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
-use crate::dialog::picker::{Choice, list};
+use crate::dialog::picker::{PickChoice, list};
 use crate::keys::Action;
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::dialog::asker;
@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// The answer to a dialog, or the reason it is missing.
-pub type Reply = Result<DialogAnswer, DialogError>;
+pub type DialogReply = Result<DialogAnswer, DialogError>;
 
 /// The key of the program that is pressed with Ctrl to mute a plugin.
 const MUTE: char = 'x';
@@ -40,7 +40,7 @@ pub(crate) struct PluginDialog {
     seen: usize,
     selected: usize,
     line: Composer,
-    keys: KeyGuard<Reply>,
+    keys: KeyGuard<DialogReply>,
     /// Time of the last key.
     last: Option<Duration>,
     hint: Option<&'static str>,
@@ -85,7 +85,7 @@ impl PluginDialog {
     }
 
     /// Takes a key. Only keys that close the dialog answer at once.
-    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<Reply> {
+    pub(crate) fn key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> Option<DialogReply> {
         let is_control = key.modifiers == KeyModifiers::CONTROL;
         if !self.keys.counts(now) {
             return None;
@@ -100,10 +100,10 @@ impl PluginDialog {
             KeyCode::Esc => self.press(Err(DialogError::Dismissed), now),
             KeyCode::Char(MUTE) if is_control => self.press(Err(DialogError::Muted), now),
             KeyCode::PageUp => self.top = self.top.saturating_sub(self.page.max(1)),
-            KeyCode::PageDown => self.go((self.top + self.page.max(1)).min(self.seen.max(self.page))),
+            KeyCode::PageDown => self.scroll_to((self.top + self.page.max(1)).min(self.seen.max(self.page))),
             _ if !has_read => match key.code {
                 KeyCode::Char(' ') | KeyCode::Down => {
-                    self.go((self.top + self.page.max(1)).min(self.seen.max(self.page)));
+                    self.scroll_to((self.top + self.page.max(1)).min(self.seen.max(self.page)));
                 }
                 _ => self.hint = Some("read to the end before answering"),
             },
@@ -137,7 +137,7 @@ impl PluginDialog {
         }
     }
 
-    fn press(&mut self, reply: Reply, now: Duration) {
+    fn press(&mut self, reply: DialogReply, now: Duration) {
         self.keys.press(reply, now);
     }
 
@@ -158,11 +158,11 @@ impl PluginDialog {
     }
 
     /// Applies an answer once it is clear that its key was the last one.
-    pub(crate) fn tick(&mut self, now: Duration) -> Option<Reply> {
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<DialogReply> {
         self.keys.tick(now)
     }
 
-    fn go(&mut self, top: usize) {
+    fn scroll_to(&mut self, top: usize) {
         self.top = top.min(self.body.len().saturating_sub(self.page.max(1)));
     }
 
@@ -184,14 +184,14 @@ impl PluginDialog {
         }
         self.keys.show(now);
         let (head, answers) = self.fit(height);
-        self.go(self.top);
+        self.scroll_to(self.top);
         if self.top <= self.seen {
             self.seen = self.seen.max(self.top + self.page).min(self.body.len());
         }
         let mut rows: Vec<Row> = self.head.iter().take(head).cloned().collect();
         rows.extend(self.body.iter().skip(self.top).take(self.page).cloned());
         let cursor = self.answers(&mut rows, answers, theme);
-        let line = |text: &str, style| Row::of([Piece::line(text, columns, style)]);
+        let line = |text: &str, style| Row::from_pieces([StyledPiece::line(text, columns, style)]);
         rows.extend(self.hint.map(|hint| line(&format!("  {hint}"), theme.warning)));
         rows.push(line(&self.keys(answers), theme.strong));
         rows.truncate(height.max(1));
@@ -222,14 +222,14 @@ impl PluginDialog {
         match &self.dialog.kind {
             DialogKind::Confirm => None,
             DialogKind::Select(options) => {
-                let label = |option: &String| Choice { label: exposed(option), ..Choice::default() };
-                let choices: Vec<Choice> = options.iter().map(label).collect();
+                let label = |option: &String| PickChoice { label: exposed(option), ..PickChoice::default() };
+                let choices: Vec<PickChoice> = options.iter().map(label).collect();
                 rows.extend(list(&choices.iter().collect::<Vec<_>>(), self.selected, columns, height, theme));
                 None
             }
             DialogKind::Input(_) => {
                 let drawn = self.line.draw(columns.saturating_sub(4).max(2), 1, theme.text, None);
-                let mut row = Row::of([Piece::new("  › ", theme.user)]);
+                let mut row = Row::from_pieces([StyledPiece::new("  › ", theme.user)]);
                 drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
                 rows.push(row);
                 Some((rows.len() - 1, 4 + drawn.cursor.1))
@@ -258,9 +258,9 @@ impl PluginDialog {
 /// Renders the frame, in the words of the host.
 fn head(plugin: &str, columns: usize, theme: &Theme) -> Vec<Row> {
     let mut rows = Vec::new();
-    let lead = Lead::new(vec![Piece::new("? ", theme.warning)], vec![Piece::new("    ", theme.strong)]);
+    let lead = Lead::new(vec![StyledPiece::new("? ", theme.warning)], vec![StyledPiece::new("    ", theme.strong)]);
     let text = format!("{} asks you; this grants nothing:", asker(&exposed(&one_line(plugin, 128))));
-    wrap(&[Piece::new(&text, theme.strong)], columns, &lead, &mut rows);
+    wrap(&[StyledPiece::new(&text, theme.strong)], columns, &lead, &mut rows);
     rows
 }
 
@@ -278,7 +278,7 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    fn press(dialog: &mut PluginDialog, code: KeyCode, at: u64) -> Option<Reply> {
+    fn press(dialog: &mut PluginDialog, code: KeyCode, at: u64) -> Option<DialogReply> {
         let answer = dialog.key(KeyEvent::new(code, KeyModifiers::NONE), None, ms(at));
         answer.or_else(|| dialog.tick(ms(at + 50)))
     }

@@ -20,7 +20,7 @@ const MAX_LINE: usize = 500;
 
 /// The kind of a part of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum SyntaxKind {
     /// Anything else, such as a name or an operator.
     Text,
     /// Comment.
@@ -38,11 +38,11 @@ pub enum Part {
 }
 
 /// The parts of a line: the end offset of each one.
-pub type Line = Vec<(usize, Part)>;
+pub type HighlightedLine = Vec<(usize, SyntaxKind)>;
 
 /// A block of code to highlight.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct HighlightJob {
     pub(crate) language: String,
     pub(crate) lines: Vec<String>,
 }
@@ -50,26 +50,26 @@ pub struct Job {
 /// A block of code with the parts of its lines; of fewer lines if the rest stays plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Highlighted {
-    pub(crate) job: Job,
-    pub(crate) parts: Vec<Line>,
+    pub(crate) job: HighlightJob,
+    pub(crate) parts: Vec<HighlightedLine>,
 }
 
 /// The blocks whose parts are known, and the next one to find out about.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Highlights(Arc<Mutex<Known>>);
+pub(crate) struct Highlights(Arc<Mutex<HighlightCache>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct HighlightCache {
     /// The block used last comes last.
     blocks: VecDeque<Highlighted>,
-    wanted: VecDeque<Job>,
+    wanted: VecDeque<HighlightJob>,
     is_busy: bool,
     /// Number of blocks that were drawn without all of their parts.
     missed: u64,
 }
 
-impl Known {
-    fn want(&mut self, job: Job) {
+impl HighlightCache {
+    fn want(&mut self, job: HighlightJob) {
         let lines: Vec<&str> = job.lines.iter().map(String::as_str).collect();
         // Replaces the beginning of the block while it grows.
         self.wanted.retain(|earlier| !earlier.is_prefix(&job.language, &lines));
@@ -81,13 +81,13 @@ impl Known {
 }
 
 impl Highlights {
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HighlightCache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the parts of the first lines of a block, as many as are known. The last line counts only if it
     /// `is_complete`.
-    pub(crate) fn parts(&self, language: &str, lines: &[&str], is_complete: bool) -> Vec<Line> {
+    pub(crate) fn parts(&self, language: &str, lines: &[&str], is_complete: bool) -> Vec<HighlightedLine> {
         let complete = lines.len() - usize::from(!is_complete && !lines.is_empty());
         let lines = &lines[..complete];
         if language.is_empty() || lines.is_empty() || lines.len() > MAX_LINES {
@@ -103,7 +103,7 @@ impl Highlights {
         if !is_whole {
             known.missed += 1;
             let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-            known.want(Job { language: language.to_owned(), lines });
+            known.want(HighlightJob { language: language.to_owned(), lines });
         }
         parts
     }
@@ -114,7 +114,7 @@ impl Highlights {
     }
 
     /// Returns the next job, unless another one is under way.
-    pub(crate) fn next(&self) -> Option<Job> {
+    pub(crate) fn next(&self) -> Option<HighlightJob> {
         let mut known = self.known();
         let job = if known.is_busy { None } else { known.wanted.pop_front() };
         known.is_busy |= job.is_some();
@@ -141,7 +141,7 @@ impl Highlights {
     }
 }
 
-impl Job {
+impl HighlightJob {
     /// Returns whether the job is the beginning of a block.
     fn is_prefix(&self, language: &str, lines: &[&str]) -> bool {
         self.language == language
@@ -151,7 +151,10 @@ impl Job {
 }
 
 /// Splits a line into its highlighted parts.
-pub(crate) fn pieces_of<'a>(line: &'a str, parts: &'a [(usize, Part)]) -> impl Iterator<Item = (&'a str, Part)> {
+pub(crate) fn pieces_of<'a>(
+    line: &'a str,
+    parts: &'a [(usize, SyntaxKind)],
+) -> impl Iterator<Item = (&'a str, SyntaxKind)> {
     let starts = std::iter::once(0).chain(parts.iter().map(|(end, _)| *end));
     starts.zip(parts).map(|(start, (end, part))| (line.get(start..*end).unwrap_or_default(), *part))
 }
@@ -170,13 +173,16 @@ mod tests {
     fn growing_block_keeps_its_parts_and_wants_the_rest() {
         let highlights = Highlights::default();
         let mut highlighter = Highlighter::default();
-        assert_eq!(highlights.parts("rust", &["let x = 1;", "let"], false), Vec::<Line>::new());
+        assert_eq!(highlights.parts("rust", &["let x = 1;", "let"], false), Vec::<HighlightedLine>::new());
         let job = highlights.next().unwrap();
         assert_eq!(job.lines, ["let x = 1;"]);
         assert_eq!(highlights.next(), None);
         highlights.add(highlighter.run(job));
         let parts = highlights.parts("rust", &["let x = 1;", "let y = 2;"], true);
-        assert_eq!(parts, [vec![(3, Part::Keyword), (8, Part::Text), (9, Part::Literal), (10, Part::Text)]]);
+        assert_eq!(
+            parts,
+            [vec![(3, SyntaxKind::Keyword), (8, SyntaxKind::Text), (9, SyntaxKind::Literal), (10, SyntaxKind::Text)]]
+        );
         let job = highlights.next().unwrap();
         highlights.add(highlighter.run(job));
         assert_eq!(highlights.parts("rust", &["let x = 1;", "let y = 2;"], true).len(), 2);

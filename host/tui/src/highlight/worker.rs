@@ -1,6 +1,6 @@
 //! Finds the parts of code, with the grammars of two-face.
 
-use crate::highlight::{Highlighted, Job, Line, MAX_LINE, Part};
+use crate::highlight::{HighlightJob, Highlighted, HighlightedLine, MAX_LINE, SyntaxKind};
 use std::time::{Duration, Instant};
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
@@ -8,33 +8,33 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 const MAX_TIME: Duration = Duration::from_secs(1);
 
 /// Scopes of grammars and the parts that they stand for. The most specific scope comes first.
-const SCOPES: &[(&str, Part)] = &[
-    ("comment", Part::Comment),
-    ("constant.character", Part::Literal),
-    ("string", Part::String),
-    ("constant", Part::Literal),
-    ("keyword.operator", Part::Text),
-    ("keyword", Part::Keyword),
-    ("storage.type.function", Part::Keyword),
-    ("storage", Part::Keyword),
-    ("variable.language", Part::Keyword),
-    ("entity.name.function", Part::Function),
-    ("support.function", Part::Function),
-    ("variable.function", Part::Function),
-    ("entity.other.attribute-name", Part::Function),
-    ("entity.name", Part::Name),
-    ("entity.other", Part::Name),
-    ("support", Part::Name),
-    ("markup.heading", Part::Keyword),
-    ("markup.inserted", Part::String),
-    ("markup.deleted", Part::Keyword),
-    ("markup.raw", Part::String),
+const SCOPES: &[(&str, SyntaxKind)] = &[
+    ("comment", SyntaxKind::Comment),
+    ("constant.character", SyntaxKind::Literal),
+    ("string", SyntaxKind::String),
+    ("constant", SyntaxKind::Literal),
+    ("keyword.operator", SyntaxKind::Text),
+    ("keyword", SyntaxKind::Keyword),
+    ("storage.type.function", SyntaxKind::Keyword),
+    ("storage", SyntaxKind::Keyword),
+    ("variable.language", SyntaxKind::Keyword),
+    ("entity.name.function", SyntaxKind::Function),
+    ("support.function", SyntaxKind::Function),
+    ("variable.function", SyntaxKind::Function),
+    ("entity.other.attribute-name", SyntaxKind::Function),
+    ("entity.name", SyntaxKind::Name),
+    ("entity.other", SyntaxKind::Name),
+    ("support", SyntaxKind::Name),
+    ("markup.heading", SyntaxKind::Keyword),
+    ("markup.inserted", SyntaxKind::String),
+    ("markup.deleted", SyntaxKind::Keyword),
+    ("markup.raw", SyntaxKind::String),
 ];
 
 /// Finds the parts of blocks, one after another. Loads the grammars with the first one.
 #[derive(Default)]
 pub struct Highlighter {
-    grammars: Option<(SyntaxSet, Vec<(Scope, Part)>)>,
+    grammars: Option<(SyntaxSet, Vec<(Scope, SyntaxKind)>)>,
     /// The block that may continue, and the state behind it.
     last: Option<(Highlighted, ParseState, ScopeStack)>,
 }
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Highlighter {
 
 impl Highlighter {
     /// Finds the parts of a block. Takes milliseconds, or about a second for a text that is made to take long.
-    pub fn run(&mut self, job: Job) -> Highlighted {
+    pub fn run(&mut self, job: HighlightJob) -> Highlighted {
         let (grammars, scopes) = self.grammars.get_or_insert_with(|| (two_face::syntax::extra_newlines(), scopes()));
         let Some(grammar) = grammars.find_syntax_by_token(&job.language) else {
             return Highlighted { job, parts: Vec::new() };
@@ -79,7 +79,7 @@ impl Highlighted {
     }
 }
 
-fn scopes() -> Vec<(Scope, Part)> {
+fn scopes() -> Vec<(Scope, SyntaxKind)> {
     SCOPES.iter().filter_map(|(name, part)| Some((Scope::new(name).ok()?, *part))).collect()
 }
 
@@ -88,20 +88,20 @@ fn parse(
     state: &mut ParseState,
     stack: &mut ScopeStack,
     grammars: &SyntaxSet,
-    scopes: &[(Scope, Part)],
-) -> Option<Line> {
+    scopes: &[(Scope, SyntaxKind)],
+) -> Option<HighlightedLine> {
     let operations = state.parse_line(&format!("{line}\n"), grammars).ok()?;
-    let mut parts = Line::new();
+    let mut parts = HighlightedLine::new();
     for (at, operation) in operations {
-        put(&mut parts, at.min(line.len()), part(stack, scopes));
+        end_part(&mut parts, at.min(line.len()), classify_scope(stack, scopes));
         stack.apply(&operation).ok()?;
     }
-    put(&mut parts, line.len(), part(stack, scopes));
+    end_part(&mut parts, line.len(), classify_scope(stack, scopes));
     Some(parts)
 }
 
 /// Ends a part at an offset. Neighbours of one kind are one part.
-fn put(parts: &mut Line, end: usize, part: Part) {
+fn end_part(parts: &mut HighlightedLine, end: usize, part: SyntaxKind) {
     let start = parts.last().map_or(0, |(end, _)| *end);
     match parts.last_mut() {
         _ if end <= start => {}
@@ -111,21 +111,21 @@ fn put(parts: &mut Line, end: usize, part: Part) {
 }
 
 /// Returns the part that the innermost known scope stands for.
-fn part(stack: &ScopeStack, scopes: &[(Scope, Part)]) -> Part {
+fn classify_scope(stack: &ScopeStack, scopes: &[(Scope, SyntaxKind)]) -> SyntaxKind {
     let known = |scope: &Scope| scopes.iter().find(|(known, _)| known.is_prefix_of(*scope)).map(|(_, part)| *part);
-    stack.as_slice().iter().rev().find_map(known).unwrap_or(Part::Text)
+    stack.as_slice().iter().rev().find_map(known).unwrap_or(SyntaxKind::Text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run(language: &str, text: &str) -> Vec<Line> {
+    fn run(language: &str, text: &str) -> Vec<HighlightedLine> {
         let lines = text.split('\n').map(str::to_owned).collect();
-        Highlighter::default().run(Job { language: language.to_owned(), lines }).parts
+        Highlighter::default().run(HighlightJob { language: language.to_owned(), lines }).parts
     }
 
-    fn parts_of<'a>(text: &'a str, parts: &[Line], part: Part) -> Vec<&'a str> {
+    fn parts_of<'a>(text: &'a str, parts: &[HighlightedLine], part: SyntaxKind) -> Vec<&'a str> {
         let mut found = Vec::new();
         for (line, parts) in text.split('\n').zip(parts) {
             let mut start = 0;
@@ -169,17 +169,17 @@ mod tests {
         ] {
             assert_eq!(run(language, "x").len(), 1, "{language}");
         }
-        assert_eq!(run("no such language", "x"), Vec::<Line>::new());
+        assert_eq!(run("no such language", "x"), Vec::<HighlightedLine>::new());
     }
 
     #[test]
     fn parts_of_rust_are_found_over_lines() {
         let text = "/* a\nb */ fn main() {\n    let s = \"text\";\n}";
         let parts = run("rust", text);
-        assert_eq!(parts_of(text, &parts, Part::Comment), ["/* a", "b */"]);
-        assert_eq!(parts_of(text, &parts, Part::String), ["\"text\""]);
-        assert_eq!(parts_of(text, &parts, Part::Function), ["main"]);
-        assert!(parts_of(text, &parts, Part::Keyword).contains(&"let"));
+        assert_eq!(parts_of(text, &parts, SyntaxKind::Comment), ["/* a", "b */"]);
+        assert_eq!(parts_of(text, &parts, SyntaxKind::String), ["\"text\""]);
+        assert_eq!(parts_of(text, &parts, SyntaxKind::Function), ["main"]);
+        assert!(parts_of(text, &parts, SyntaxKind::Keyword).contains(&"let"));
     }
 
     #[test]

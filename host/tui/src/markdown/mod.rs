@@ -10,9 +10,9 @@ pub(crate) use self::plain::{code_blocks, plain, without_emphasis};
 use self::plain::without_invisible;
 use self::table::Table;
 use crate::diff;
-use crate::highlight::{Highlights, Part, language, pieces_of};
+use crate::highlight::{Highlights, SyntaxKind, language, pieces_of};
 use crate::links::{self, target};
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui_core::style::{Modifier, Style};
@@ -27,7 +27,7 @@ const MAX_DEPTH: usize = 8;
 pub(crate) struct Paper<'a> {
     pub(crate) columns: usize,
     /// Pieces at the beginning of each row.
-    pub(crate) lead: &'a [Piece],
+    pub(crate) lead: &'a [StyledPiece],
     pub(crate) theme: &'a Theme,
     pub(crate) highlights: &'a Highlights,
     /// The text begins within a code block, whose opening line it repeats.
@@ -41,7 +41,7 @@ pub(crate) struct Paper<'a> {
 }
 
 impl<'a> Paper<'a> {
-    pub(crate) fn new(lead: &'a [Piece], theme: &'a Theme, highlights: &'a Highlights) -> Self {
+    pub(crate) fn new(lead: &'a [StyledPiece], theme: &'a Theme, highlights: &'a Highlights) -> Self {
         Self {
             columns: 80,
             lead,
@@ -69,7 +69,7 @@ fn parser(text: &str) -> Parser<'_> {
 }
 
 /// A block around others.
-enum Block {
+enum ContainerBlock {
     Quote,
     /// An item with its marker, which only its first row shows.
     Item {
@@ -87,12 +87,12 @@ struct Code {
 struct Page<'a> {
     paper: Paper<'a>,
     columns: usize,
-    lead: &'a [Piece],
+    lead: &'a [StyledPiece],
     theme: &'a Theme,
     rows: Vec<Row>,
-    pieces: Vec<Piece>,
+    pieces: Vec<StyledPiece>,
     styles: Vec<Style>,
-    blocks: Vec<Block>,
+    blocks: Vec<ContainerBlock>,
     /// Number of the next item of each open list; `None` for one without numbers.
     lists: Vec<Option<u64>>,
     links: Vec<String>,
@@ -160,7 +160,7 @@ impl<'a> Page<'a> {
             }
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                self.blocks.push(Block::Quote);
+                self.blocks.push(ContainerBlock::Quote);
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
@@ -240,7 +240,7 @@ impl<'a> Page<'a> {
     }
 
     fn push(&mut self, text: &str, style: Style) {
-        let piece = Piece::new(text, style);
+        let piece = StyledPiece::new(text, style);
         match self.links.last() {
             Some(link) => self.pieces.push(piece.linked(target(link))),
             None => self.pieces.extend(piece.with_links(self.theme.link)),
@@ -258,7 +258,7 @@ impl<'a> Page<'a> {
         for (at, line) in lines.iter().enumerate() {
             match parts.get(at) {
                 Some(parts) => self.highlighted(line, parts),
-                None => self.pieces.push(Piece::new(line, self.theme.code)),
+                None => self.pieces.push(StyledPiece::new(line, self.theme.code)),
             }
             let lead = self.leads().of_code(CODE_INDENT, line, self.columns).indented(CODE_INDENT);
             self.flush_with(&lead);
@@ -267,7 +267,12 @@ impl<'a> Page<'a> {
 
     fn diff(&mut self, text: &str) {
         let lead = self.leads();
-        let indented = lead.rest().iter().cloned().chain([Piece::new(CODE_INDENT, self.theme.text)]).collect();
+        let indented = lead
+            .continuation_prefix()
+            .iter()
+            .cloned()
+            .chain([StyledPiece::new(CODE_INDENT, self.theme.text)])
+            .collect();
         let (lead, theme) = (Lead::same(indented), self.theme);
         self.rows.extend(match self.paper.has_sides {
             true => diff::sides(text, self.columns, &lead, theme),
@@ -275,9 +280,9 @@ impl<'a> Page<'a> {
         });
     }
 
-    fn highlighted(&mut self, line: &str, parts: &[(usize, Part)]) {
+    fn highlighted(&mut self, line: &str, parts: &[(usize, SyntaxKind)]) {
         for (text, part) in pieces_of(line, parts) {
-            self.pieces.push(Piece::new(text, self.theme.part(part)));
+            self.pieces.push(StyledPiece::new(text, self.theme.syntax_style(part)));
         }
     }
 
@@ -295,7 +300,7 @@ impl<'a> Page<'a> {
             _ if self.paper.is_linear => "- ".to_owned(),
             _ => "• ".to_owned(),
         };
-        self.blocks.push(Block::Item { marker, is_begun: false });
+        self.blocks.push(ContainerBlock::Item { marker, is_begun: false });
     }
 
     /// Shows the target of a link, unless its text is the target.
@@ -304,15 +309,15 @@ impl<'a> Page<'a> {
         let Some(target) = self.links.pop().filter(|target| !target.is_empty()) else { return };
         let is_shown = self.pieces.last().is_some_and(|piece| target.trim_start_matches("mailto:") == piece.text());
         if !is_shown {
-            self.pieces.push(Piece::new(" (", self.theme.dim));
-            self.pieces.push(Piece::new(&target, self.theme.dim).linked(links::target(&target)));
-            self.pieces.push(Piece::new(")", self.theme.dim));
+            self.pieces.push(StyledPiece::new(" (", self.theme.dim));
+            self.pieces.push(StyledPiece::new(&target, self.theme.dim).linked(links::target(&target)));
+            self.pieces.push(StyledPiece::new(")", self.theme.dim));
         }
     }
 
     fn begin_block(&mut self) {
         self.flush();
-        let is_at_marker = matches!(self.blocks.last(), Some(Block::Item { is_begun: false, .. }));
+        let is_at_marker = matches!(self.blocks.last(), Some(ContainerBlock::Item { is_begun: false, .. }));
         if std::mem::take(&mut self.has_gap) && !self.rows.is_empty() && !is_at_marker {
             let lead = self.leads();
             wrap(&[], self.columns, &lead, &mut self.rows);
@@ -339,7 +344,7 @@ impl<'a> Page<'a> {
         let pieces = std::mem::take(&mut self.pieces);
         wrap(&pieces, self.columns, lead, &mut self.rows);
         for block in &mut self.blocks {
-            if let Block::Item { is_begun, .. } = block {
+            if let ContainerBlock::Item { is_begun, .. } = block {
                 *is_begun = true;
             }
         }
@@ -348,18 +353,18 @@ impl<'a> Page<'a> {
     /// Returns the beginning of the current block's rows.
     fn leads(&self) -> Lead {
         let (mut first, mut rest) = (self.lead.to_vec(), self.lead.to_vec());
-        let is_item = |block: &Block| matches!(block, Block::Item { .. });
+        let is_item = |block: &ContainerBlock| matches!(block, ContainerBlock::Item { .. });
         let outside = self.blocks.iter().position(is_item).map(|at| self.lead.len() + at);
         for block in self.blocks.iter().take(MAX_DEPTH) {
             match block {
-                Block::Quote => {
-                    let mark = Piece::new(if self.paper.is_linear { "> " } else { "│ " }, self.theme.dim);
+                ContainerBlock::Quote => {
+                    let mark = StyledPiece::new(if self.paper.is_linear { "> " } else { "│ " }, self.theme.dim);
                     first.push(mark.clone());
                     rest.push(mark);
                 }
-                Block::Item { marker, is_begun } => {
-                    let blank = Piece::new(&" ".repeat(marker.chars().count()), self.theme.text);
-                    first.push(if *is_begun { blank.clone() } else { Piece::new(marker, self.theme.accent) });
+                ContainerBlock::Item { marker, is_begun } => {
+                    let blank = StyledPiece::new(&" ".repeat(marker.chars().count()), self.theme.text);
+                    first.push(if *is_begun { blank.clone() } else { StyledPiece::new(marker, self.theme.accent) });
                     rest.push(blank);
                 }
             }

@@ -1,6 +1,6 @@
 //! Layout of tables: columns as wide as their cells, and narrower ones with wrapped cells where the screen is narrow.
 
-use crate::rows::{Copied, Lead, Piece, Row, wrap};
+use crate::rows::{Copied, Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use pulldown_cmark::Alignment;
 use ratatui_core::style::Style;
@@ -15,8 +15,8 @@ const NARROWEST: usize = 4;
 /// A table whose cells arrive one after another.
 pub(super) struct Table {
     alignments: Vec<Alignment>,
-    rows: Vec<Vec<Vec<Piece>>>,
-    row: Vec<Vec<Piece>>,
+    rows: Vec<Vec<Vec<StyledPiece>>>,
+    row: Vec<Vec<StyledPiece>>,
     is_list: bool,
 }
 
@@ -26,7 +26,7 @@ impl Table {
         Self { alignments, rows: Vec::new(), row: Vec::new(), is_list }
     }
 
-    pub(super) fn cell(&mut self, pieces: Vec<Piece>) {
+    pub(super) fn cell(&mut self, pieces: Vec<StyledPiece>) {
         self.row.push(pieces);
     }
 
@@ -36,8 +36,8 @@ impl Table {
 
     /// Appends the rows of the table. The first one is its heading.
     pub(super) fn rows(mut self, columns: usize, lead: &Lead, theme: &Theme, rows: &mut Vec<Row>) {
-        let begin = lead.rest().to_vec();
-        let room = columns.saturating_sub(Row::of(begin.clone()).width());
+        let begin = lead.continuation_prefix().to_vec();
+        let room = columns.saturating_sub(Row::from_pieces(begin.clone()).width());
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let heading = if self.rows.is_empty() { Vec::new() } else { self.rows.remove(0) };
         match widths(&heading, &self.rows, count, room).filter(|_| !self.is_list) {
@@ -52,11 +52,11 @@ impl Table {
     }
 
     /// Appends the table as a list, for a screen that is too narrow for its columns.
-    fn list(&self, heading: &[Vec<Piece>], columns: usize, lead: &Lead, theme: &Theme, rows: &mut Vec<Row>) {
+    fn list(&self, heading: &[Vec<StyledPiece>], columns: usize, lead: &Lead, theme: &Theme, rows: &mut Vec<Row>) {
         for row in &self.rows {
             for (at, cell) in row.iter().enumerate() {
                 let mut pieces = heading.get(at).cloned().unwrap_or_default();
-                pieces.push(Piece::new(": ", theme.dim));
+                pieces.push(StyledPiece::new(": ", theme.dim));
                 pieces.extend(cell.iter().cloned());
                 wrap(&pieces, columns, lead, rows);
             }
@@ -71,14 +71,14 @@ struct Grid<'a> {
     alignments: &'a [Alignment],
     widths: Vec<usize>,
     /// The beginning of each row.
-    begin: Vec<Piece>,
+    begin: Vec<StyledPiece>,
     /// The columns of each cell.
     cells: Arc<[Range<usize>]>,
 }
 
 impl<'a> Grid<'a> {
-    fn new(alignments: &'a [Alignment], widths: Vec<usize>, begin: Vec<Piece>) -> Self {
-        let mut next = Row::of(begin.clone()).width();
+    fn new(alignments: &'a [Alignment], widths: Vec<usize>, begin: Vec<StyledPiece>) -> Self {
+        let mut next = Row::from_pieces(begin.clone()).width();
         let cell = |width: &usize| {
             let from = next;
             next += width + BETWEEN;
@@ -91,12 +91,12 @@ impl<'a> Grid<'a> {
     fn rule(&self, style: Style, rows: &mut Vec<Row>) {
         let rule: Vec<String> = self.widths.iter().map(|width| "─".repeat(*width)).collect();
         let mut row = Row::bordered(&self.begin, Copied { line: "".into(), cells: Arc::default() });
-        row.push(Piece::new(&rule.join("─┼─"), style));
+        row.push(StyledPiece::new(&rule.join("─┼─"), style));
         rows.push(row);
     }
 
     /// Appends the rows of one line of cells.
-    fn line(&self, cells: &[Vec<Piece>], style: Style, rows: &mut Vec<Row>) {
+    fn line(&self, cells: &[Vec<StyledPiece>], style: Style, rows: &mut Vec<Row>) {
         let cell = |at: usize| cells.get(at).map_or(&[][..], Vec::as_slice);
         let wrapped = |(at, width): (usize, &usize)| {
             let mut rows = Vec::new();
@@ -104,14 +104,14 @@ impl<'a> Grid<'a> {
             rows
         };
         let wrapped: Vec<Vec<Row>> = self.widths.iter().enumerate().map(wrapped).collect();
-        let text = |at: usize| cell(at).iter().map(Piece::text).collect::<String>().replace(['\t', '\n'], " ");
+        let text = |at: usize| cell(at).iter().map(StyledPiece::text).collect::<String>().replace(['\t', '\n'], " ");
         let texts: Vec<String> = (0..self.widths.len()).map(text).collect();
         let copied = Copied { line: texts.join("\t").into(), cells: self.cells.clone() };
         for number in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
             let mut row = Row::bordered(&self.begin, copied.clone());
             for (at, width) in self.widths.iter().enumerate() {
                 if at > 0 {
-                    row.push(Piece::new(" │ ", Style::new()));
+                    row.push(StyledPiece::new(" │ ", Style::new()));
                 }
                 let cell = wrapped[at].get(number).cloned().unwrap_or_default().patched(style);
                 let blanks = width.saturating_sub(cell.width());
@@ -120,7 +120,7 @@ impl<'a> Grid<'a> {
                     Some(Alignment::Center) => blanks / 2,
                     _ => 0,
                 };
-                let blank = |count: usize| Piece::new(&" ".repeat(count), Style::new());
+                let blank = |count: usize| StyledPiece::new(&" ".repeat(count), Style::new());
                 row.push(blank(before));
                 cell.pieces().iter().for_each(|piece| row.push(piece.clone()));
                 if at + 1 < self.widths.len() {
@@ -133,12 +133,17 @@ impl<'a> Grid<'a> {
 }
 
 /// Returns the widths of the columns; `None` if there is no room for them.
-fn widths(heading: &[Vec<Piece>], rows: &[Vec<Vec<Piece>>], count: usize, room: usize) -> Option<Vec<usize>> {
+fn widths(
+    heading: &[Vec<StyledPiece>],
+    rows: &[Vec<Vec<StyledPiece>>],
+    count: usize,
+    room: usize,
+) -> Option<Vec<usize>> {
     let room = room.checked_sub(BETWEEN * count.saturating_sub(1))?;
     let mut widths: Vec<usize> = (0..count)
         .map(|at| {
             let cells = std::iter::once(heading).chain(rows.iter().map(Vec::as_slice)).filter_map(|row| row.get(at));
-            cells.map(|cell| Row::of(cell.clone()).width()).max().unwrap_or(0).max(1)
+            cells.map(|cell| Row::from_pieces(cell.clone()).width()).max().unwrap_or(0).max(1)
         })
         .collect();
     if room < NARROWEST * count {

@@ -39,7 +39,7 @@ impl Bursts {
     }
 
     /// Takes the events of one read, and passes all that wait for no more.
-    pub(super) fn take(&mut self, events: Vec<Event>, now: Duration, passed: &mut Vec<Event>) {
+    pub(super) fn take_events(&mut self, events: Vec<Event>, now: Duration, passed: &mut Vec<Event>) {
         self.expire(now, passed);
         let count = events.len();
         for event in events {

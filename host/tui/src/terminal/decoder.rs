@@ -6,7 +6,7 @@
 //! report keeps later keys.
 
 use super::key_codes::{Csi, key_of_byte};
-use super::reports::{Header, TextKind, header, report_length, without_reports};
+use super::reports::{ReportHeader, TextKind, header, report_length, without_reports};
 use crate::theme::Background;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
@@ -34,7 +34,7 @@ const MAX_PASTE: usize = 16 << 20;
 const PASTE_END: &[u8] = b"\x1b[201~";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     Ground,
     /// A character of several bytes.
     Character,
@@ -57,8 +57,8 @@ enum State {
 
 /// Decodes bytes as they arrive. All times are relative to the same moment.
 #[derive(Debug)]
-pub(super) struct Decoder {
-    state: State,
+pub(super) struct TerminalDecoder {
+    state: DecoderState,
     /// Bytes of the unfinished sequence from its ESC on; for a long one, only the first ones.
     held: Vec<u8>,
     /// Bytes of the unfinished sequence that count towards its limit.
@@ -74,10 +74,10 @@ pub(super) struct Decoder {
     events: Vec<Event>,
 }
 
-impl Decoder {
+impl TerminalDecoder {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Ground,
+            state: DecoderState::Ground,
             held: Vec::new(),
             length: 0,
             last: Duration::ZERO,
@@ -106,12 +106,17 @@ impl Decoder {
     /// Returns the time when [`Self::expire`] is due; `None` while no sequence is unfinished.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let patience = match self.state {
-            State::Ground => return None,
-            State::Escape | State::SingleShift => ESCAPE,
-            State::Control if self.held.len() == 2 => INTRODUCED,
-            State::Character | State::Console | State::Text(None) | State::TextEscape(None) => INTRODUCED,
-            State::Control | State::Mouse | State::Text(_) | State::TextEscape(_) => UNFINISHED,
-            State::Paste => PASTED,
+            DecoderState::Ground => return None,
+            DecoderState::Escape | DecoderState::SingleShift => ESCAPE,
+            DecoderState::Control if self.held.len() == 2 => INTRODUCED,
+            DecoderState::Character
+            | DecoderState::Console
+            | DecoderState::Text(None)
+            | DecoderState::TextEscape(None) => INTRODUCED,
+            DecoderState::Control | DecoderState::Mouse | DecoderState::Text(_) | DecoderState::TextEscape(_) => {
+                UNFINISHED
+            }
+            DecoderState::Paste => PASTED,
         };
         Some(self.last + patience)
     }
@@ -122,8 +127,8 @@ impl Decoder {
             return;
         }
         match self.state {
-            State::Escape => self.escaped = Some(now),
-            State::Text(Some(kind)) | State::TextEscape(Some(kind)) => self.cut = Some((kind, now)),
+            DecoderState::Escape => self.escaped = Some(now),
+            DecoderState::Text(Some(kind)) | DecoderState::TextEscape(Some(kind)) => self.cut = Some((kind, now)),
             _ => {}
         }
         self.give_up();
@@ -135,11 +140,11 @@ impl Decoder {
             self.expire(now);
         }
         let mut rest = bytes;
-        if self.state == State::Ground {
+        if self.state == DecoderState::Ground {
             rest = &bytes[self.late_length(bytes, now)..];
         }
         // The end of the paste was lost.
-        if self.state == State::Paste && is_lone_control(bytes) {
+        if self.state == DecoderState::Paste && is_lone_control(bytes) {
             self.give_up();
         }
         self.last = now;
@@ -169,41 +174,41 @@ impl Decoder {
 
     fn byte(&mut self, byte: u8) {
         match self.state {
-            State::Ground => self.ground(byte),
-            State::Character => self.character(byte),
-            State::Escape => self.escape(byte),
-            State::SingleShift => self.single_shift(byte),
-            State::Control => self.control(byte),
-            State::Console => match byte {
+            DecoderState::Ground => self.ground(byte),
+            DecoderState::Character => self.character(byte),
+            DecoderState::Escape => self.escape(byte),
+            DecoderState::SingleShift => self.single_shift(byte),
+            DecoderState::Control => self.control(byte),
+            DecoderState::Console => match byte {
                 b'A'..=b'E' => self.complete(Some(key(KeyCode::F(byte - b'A' + 1), KeyModifiers::NONE))),
                 _ => self.interrupted(byte),
             },
-            State::Mouse => self.mouse(byte),
-            State::Text(kind) => self.text(kind, byte),
-            State::TextEscape(kind) => match byte {
+            DecoderState::Mouse => self.mouse(byte),
+            DecoderState::Text(kind) => self.text(kind, byte),
+            DecoderState::TextEscape(kind) => match byte {
                 b'\\' => self.end_text(),
                 _ => {
-                    self.state = State::Text(kind);
+                    self.state = DecoderState::Text(kind);
                     self.give_up();
                     self.byte(0x1b);
                     self.byte(byte);
                 }
             },
-            State::Paste => self.paste(byte),
+            DecoderState::Paste => self.paste(byte),
         }
     }
 
     fn ground(&mut self, byte: u8) {
         match byte {
-            0x1b => self.hold(byte, State::Escape),
+            0x1b => self.hold(byte, DecoderState::Escape),
             0x00..=0x7f => self.events.push(Event::Key(key_of_byte(byte))),
-            0xc2..=0xf4 => self.hold(byte, State::Character),
+            0xc2..=0xf4 => self.hold(byte, DecoderState::Character),
             // No character begins like this.
             _ => {}
         }
     }
 
-    fn hold(&mut self, byte: u8, state: State) {
+    fn hold(&mut self, byte: u8, state: DecoderState) {
         self.length = 0;
         self.held.push(byte);
         self.state = state;
@@ -234,10 +239,10 @@ impl Decoder {
 
     fn escape(&mut self, byte: u8) {
         match byte {
-            b'[' => self.hold(byte, State::Control),
-            b'O' => self.hold(byte, State::SingleShift),
-            b']' | b'P' | b'_' => self.hold(byte, State::Text(None)),
-            0xc2..=0xf4 => self.hold(byte, State::Character),
+            b'[' => self.hold(byte, DecoderState::Control),
+            b'O' => self.hold(byte, DecoderState::SingleShift),
+            b']' | b'P' | b'_' => self.hold(byte, DecoderState::Text(None)),
+            0xc2..=0xf4 => self.hold(byte, DecoderState::Character),
             0x1b | 0x80.. => self.interrupted(byte),
             _ => {
                 let event = key_of_byte(byte);
@@ -259,8 +264,8 @@ impl Decoder {
     fn control(&mut self, byte: u8) {
         let is_first = self.held.len() == 2;
         match byte {
-            b'[' if is_first => self.hold(byte, State::Console),
-            b'M' if is_first => self.hold(byte, State::Mouse),
+            b'[' if is_first => self.hold(byte, DecoderState::Console),
+            b'M' if is_first => self.hold(byte, DecoderState::Mouse),
             // rxvt ends keys with Shift like this; all reports with this sign have more before it.
             b'$' if !is_first && self.held[2..].iter().all(u8::is_ascii_digit) => self.end_control(byte),
             0x20..=0x3f if self.held.len() < MAX_CONTROL => self.held.push(byte),
@@ -275,7 +280,7 @@ impl Decoder {
         let body = self.held.split_off(2);
         if (body.as_slice(), last) == (b"200", b'~') {
             self.complete(None);
-            self.state = State::Paste;
+            self.state = DecoderState::Paste;
             return;
         }
         let event = Csi::new(&body, last).event();
@@ -296,15 +301,15 @@ impl Decoder {
 
     fn text(&mut self, kind: Option<TextKind>, byte: u8) {
         match (kind, byte) {
-            (_, 0x1b) => self.state = State::TextEscape(kind),
+            (_, 0x1b) => self.state = DecoderState::TextEscape(kind),
             (None, 0x07) if self.held.len() == 2 => self.interrupted(byte),
             (_, 0x07) => self.end_text(),
             (None, _) => {
                 self.held.push(byte);
                 match header(&self.held[1..]) {
-                    Header::Unfinished => {}
-                    Header::Of(kind) => self.state = State::Text(Some(kind)),
-                    Header::None => {
+                    ReportHeader::Unfinished => {}
+                    ReportHeader::Of(kind) => self.state = DecoderState::Text(Some(kind)),
+                    ReportHeader::None => {
                         self.held.pop();
                         self.interrupted(byte);
                     }
@@ -353,7 +358,7 @@ impl Decoder {
     fn complete(&mut self, event: Option<Event>) {
         self.events.extend(event);
         self.held.clear();
-        self.state = State::Ground;
+        self.state = DecoderState::Ground;
     }
 
     /// Gives the unfinished sequence up because of a byte that does not belong to it.
@@ -364,24 +369,32 @@ impl Decoder {
 
     /// Ends the unfinished sequence. The beginning of one becomes the keys that send the same bytes; more than that is dropped.
     fn give_up(&mut self) {
-        let state = std::mem::replace(&mut self.state, State::Ground);
+        let state = std::mem::replace(&mut self.state, DecoderState::Ground);
         let held = std::mem::take(&mut self.held);
         match state {
-            State::Escape => self.events.push(key(KeyCode::Esc, KeyModifiers::NONE)),
-            State::Paste => self.end_paste(),
-            State::Control if held.len() > 2 => {}
-            State::SingleShift | State::Control | State::Console | State::Text(None) | State::TextEscape(None) => {
+            DecoderState::Escape => self.events.push(key(KeyCode::Esc, KeyModifiers::NONE)),
+            DecoderState::Paste => self.end_paste(),
+            DecoderState::Control if held.len() > 2 => {}
+            DecoderState::SingleShift
+            | DecoderState::Control
+            | DecoderState::Console
+            | DecoderState::Text(None)
+            | DecoderState::TextEscape(None) => {
                 for (at, byte) in held.iter().enumerate().skip(1) {
                     let event = key_of_byte(*byte);
                     let alt = if at == 1 { KeyModifiers::ALT } else { KeyModifiers::NONE };
                     self.events.push(key(event.code, event.modifiers | alt));
                 }
-                if state == State::TextEscape(None) {
+                if state == DecoderState::TextEscape(None) {
                     self.byte(0x1b);
                     self.give_up();
                 }
             }
-            State::Ground | State::Character | State::Mouse | State::Text(_) | State::TextEscape(_) => {}
+            DecoderState::Ground
+            | DecoderState::Character
+            | DecoderState::Mouse
+            | DecoderState::Text(_)
+            | DecoderState::TextEscape(_) => {}
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::bursts::Bursts;
-use super::decoder::Decoder;
+use super::decoder::TerminalDecoder;
 use super::sampled_reports_tests::REPORTS;
 use crate::theme::Background;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
@@ -13,7 +13,7 @@ const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
 
 /// A terminal whose reads happen at given times.
 struct Reading {
-    decoder: Decoder,
+    decoder: TerminalDecoder,
     bursts: Option<Bursts>,
     now: Duration,
     events: Vec<Event>,
@@ -21,7 +21,7 @@ struct Reading {
 
 impl Reading {
     fn new() -> Self {
-        Self { decoder: Decoder::new(), bursts: None, now: Duration::ZERO, events: Vec::new() }
+        Self { decoder: TerminalDecoder::new(), bursts: None, now: Duration::ZERO, events: Vec::new() }
     }
 
     fn with_bursts() -> Self {
@@ -31,7 +31,7 @@ impl Reading {
     fn pass(&mut self) {
         let events = self.decoder.take_events();
         match &mut self.bursts {
-            Some(bursts) => bursts.take(events, self.now, &mut self.events),
+            Some(bursts) => bursts.take_events(events, self.now, &mut self.events),
             None => self.events.extend(events),
         }
     }
@@ -88,7 +88,7 @@ fn no_report_types_anything() {
 #[test]
 fn background_is_learned_from_its_report_only() {
     for report in REPORTS {
-        let mut decoder = Decoder::new();
+        let mut decoder = TerminalDecoder::new();
         decoder.feed(report.as_bytes(), Duration::ZERO);
         let expected = match report.strip_prefix("\x1b]11;") {
             Some(colour) if colour.contains("ffff/ffff/ffff\x1b") => Some(Background::Light),

@@ -1,7 +1,7 @@
 //! The reader of the terminal.
 
 use super::bursts::Bursts;
-use super::decoder::Decoder;
+use super::decoder::TerminalDecoder;
 use super::size;
 use crate::theme::Background;
 use crossterm::event::Event;
@@ -37,7 +37,7 @@ pub(super) fn became_raw() {
 pub struct Inputs {
     /// The size that the UI knows.
     size: (u16, u16),
-    decoder: Decoder,
+    decoder: TerminalDecoder,
     bursts: Option<Bursts>,
     /// Events that are complete.
     ready: Vec<Event>,
@@ -50,7 +50,7 @@ impl Inputs {
     /// Creates the reader for a UI that draws on this many columns and rows.
     pub fn new(size: (u16, u16)) -> Self {
         let bursts = Some(Bursts::default());
-        let (decoder, began) = (Decoder::new(), Instant::now());
+        let (decoder, began) = (TerminalDecoder::new(), Instant::now());
         Self { size, decoder, bursts, ready: Vec::new(), is_resized: false, began }
     }
 
@@ -165,7 +165,7 @@ impl Inputs {
     fn pass(&mut self, now: Duration) {
         let events = self.decoder.take_events();
         match &mut self.bursts {
-            Some(bursts) => bursts.take(events, now, &mut self.ready),
+            Some(bursts) => bursts.take_events(events, now, &mut self.ready),
             None => self.ready.extend(events),
         }
     }

@@ -21,7 +21,7 @@ impl TextKind {
 
 /// The beginning of a report with text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Header {
+pub(super) enum ReportHeader {
     /// It may become one.
     Unfinished,
     Of(TextKind),
@@ -31,20 +31,20 @@ pub(super) enum Header {
 
 /// Judges the beginning of a report with text, from its introducer on: the number of an OSC up to its semicolon or the letter of a
 /// title, a DCS up to its final byte, or the letter of kitty's graphics.
-pub(super) fn header(bytes: &[u8]) -> Header {
+pub(super) fn header(bytes: &[u8]) -> ReportHeader {
     match bytes {
-        [b']', b'l' | b'L'] | [b'_', b'G'] => Header::Of(TextKind::Other),
-        [b']', number @ .., b';'] if !number.is_empty() => Header::Of(match number {
+        [b']', b'l' | b'L'] | [b'_', b'G'] => ReportHeader::Of(TextKind::Other),
+        [b']', number @ .., b';'] if !number.is_empty() => ReportHeader::Of(match number {
             [b'4' | b'5'] | [b'1', b'0'..=b'9'] => TextKind::Colour,
             _ => TextKind::Other,
         }),
-        [b']', number @ ..] if number.len() <= 4 && number.iter().all(u8::is_ascii_digit) => Header::Unfinished,
-        [b'P', prefix @ .., 0x40..=0x7e] if !prefix.is_empty() => Header::Of(TextKind::Other),
+        [b']', number @ ..] if number.len() <= 4 && number.iter().all(u8::is_ascii_digit) => ReportHeader::Unfinished,
+        [b'P', prefix @ .., 0x40..=0x7e] if !prefix.is_empty() => ReportHeader::Of(TextKind::Other),
         [b'P', prefix @ ..] if prefix.len() <= 16 && prefix.iter().all(|byte| matches!(byte, 0x20..=0x3f)) => {
-            Header::Unfinished
+            ReportHeader::Unfinished
         }
-        [b'_'] => Header::Unfinished,
-        _ => Header::None,
+        [b'_'] => ReportHeader::Unfinished,
+        _ => ReportHeader::None,
     }
 }
 
@@ -74,9 +74,9 @@ pub(super) fn report_length(bytes: &[u8]) -> Option<usize> {
             (Some(_), [0x07, ..]) => return Some(at + 1),
             (Some(_), [0x1b, b'\\', ..]) => return Some(at + 2),
             (None, _) => match header(&bytes[1..=at]) {
-                Header::Unfinished => {}
-                Header::Of(found) => kind = Some(found),
-                Header::None => return None,
+                ReportHeader::Unfinished => {}
+                ReportHeader::Of(found) => kind = Some(found),
+                ReportHeader::None => return None,
             },
             (Some(kind), [byte, ..]) if TextKind::allows(kind, *byte) => {}
             _ => return None,

@@ -85,7 +85,7 @@ impl Answers {
 
     /// Takes an event, and appends to `passed` the events that turn out not to be an answer. Returns the background of
     /// an answer that is complete.
-    pub(crate) fn take(&mut self, event: Event, passed: &mut impl Extend<Event>) -> Option<Background> {
+    pub(crate) fn take_event(&mut self, event: Event, passed: &mut impl Extend<Event>) -> Option<Background> {
         let key = event.as_key_press_event();
         if self.held.is_empty() {
             let was_after_escape = std::mem::take(&mut self.is_after_escape);
@@ -114,7 +114,7 @@ impl Answers {
             _ => {
                 self.give_up(passed);
                 // It may begin an answer itself.
-                return self.take(event, passed);
+                return self.take_event(event, passed);
             }
         }
         None
@@ -164,7 +164,7 @@ mod tests {
 
     fn taken(events: Vec<Event>) -> (Vec<Background>, Vec<Event>) {
         let (mut answers, mut passed) = (Answers::default(), Vec::new());
-        let found = events.into_iter().filter_map(|event| answers.take(event, &mut passed)).collect();
+        let found = events.into_iter().filter_map(|event| answers.take_event(event, &mut passed)).collect();
         answers.give_up(&mut passed);
         (found, passed)
     }

@@ -11,7 +11,7 @@ pub(crate) use self::background::Answers;
 pub use self::background::{ASK_FOR_BACKGROUND, Background};
 pub use self::colour::Depth;
 
-use crate::highlight::Part;
+use crate::highlight::SyntaxKind;
 use ratatui_core::style::{Color, Modifier, Style};
 
 macro_rules! roles {
@@ -158,15 +158,15 @@ impl Theme {
     }
 
     /// Returns the style of a part of code.
-    pub(crate) fn part(&self, part: Part) -> Style {
+    pub(crate) fn syntax_style(&self, part: SyntaxKind) -> Style {
         match part {
-            Part::Text => self.text,
-            Part::Comment => self.comment,
-            Part::String => self.string,
-            Part::Literal => self.literal,
-            Part::Keyword => self.keyword,
-            Part::Function => self.function,
-            Part::Name => self.name,
+            SyntaxKind::Text => self.text,
+            SyntaxKind::Comment => self.comment,
+            SyntaxKind::String => self.string,
+            SyntaxKind::Literal => self.literal,
+            SyntaxKind::Keyword => self.keyword,
+            SyntaxKind::Function => self.function,
+            SyntaxKind::Name => self.name,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Results that are source code, with or without numbers of lines.
 
 use crate::highlight::pieces_of;
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::transcript::look::Look;
 
 /// Renders code. Numbers of lines, as `read` puts them before a tab, stay apart from it.
@@ -19,10 +19,11 @@ pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<
     let parts = look.highlights.parts(language, &code, true);
     let mut rows = Vec::new();
     for (at, (number, code)) in lines.iter().enumerate() {
-        let mut pieces = vec![Piece::new(number, theme.dim)];
+        let mut pieces = vec![StyledPiece::new(number, theme.dim)];
         match parts.get(at) {
-            Some(parts) => pieces.extend(pieces_of(code, parts).map(|(text, part)| Piece::new(text, theme.part(part)))),
-            None => pieces.push(Piece::new(code, theme.code)),
+            Some(parts) => pieces
+                .extend(pieces_of(code, parts).map(|(text, part)| StyledPiece::new(text, theme.syntax_style(part)))),
+            None => pieces.push(StyledPiece::new(code, theme.code)),
         }
         wrap(&pieces, look.columns, &lead.of_code(number, code, look.columns), &mut rows);
     }

@@ -1,11 +1,11 @@
 //! Rows of drawings. Everything in them is a plugin's, and stands behind a bar.
 
 use crate::markdown;
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use crate::transcript::items::Drawing;
 use crate::transcript::look::Look;
-use pinion_protocol::{Block, Span, SpanStyle};
+use pinion_protocol::{DrawingBlock, Span, SpanStyle};
 use ratatui_core::style::Style;
 
 /// Rows of a drawing.
@@ -14,17 +14,17 @@ const MAX_ROWS: usize = 200;
 /// Renders a drawing.
 pub(super) fn rows(drawing: &Drawing, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
-    let bar = Piece::new("  │ ", theme.dim);
+    let bar = StyledPiece::new("  │ ", theme.dim);
     let lead = Lead::same(vec![bar.clone()]);
     let mut rows = Vec::new();
     for block in &drawing.blocks {
-        if let Block::Markdown { text } = block {
+        if let DrawingBlock::Markdown { text } = block {
             rows.extend(markdown::rows(text, look.paper(&bar)));
             continue;
         }
         for line in block.lines() {
-            let piece = |span: &Span| Piece::new(&span.text.replace('\n', " "), style(span.style, theme));
-            let pieces: Vec<Piece> = line.iter().map(piece).collect();
+            let piece = |span: &Span| StyledPiece::new(&span.text.replace('\n', " "), style(span.style, theme));
+            let pieces: Vec<StyledPiece> = line.iter().map(piece).collect();
             wrap(&pieces, look.columns, &lead, &mut rows);
         }
     }

@@ -1,12 +1,12 @@
 //! Events of runs as changes of the transcript.
 
 use crate::shorten::short;
-use crate::transcript::items::{AgentCall, Call, CallState, Drawing, Folded, SubAgent, Thinking, Tone, text_of};
-use crate::transcript::segments::{Segment, segments};
-use crate::transcript::{Entry, Item, Transcript};
+use crate::transcript::items::{AgentCall, CallItem, CallState, Drawing, Folded, SubAgent, Thinking, Tone, text_of};
+use crate::transcript::segments::{TextSegment, segments};
+use crate::transcript::{Transcript, TranscriptEntry, TranscriptItem};
 use pinion_protocol::text::count;
 use pinion_protocol::{
-    Content, Delta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall, UserMessage,
+    Content, ContentDelta, DrawnPart, Event, EventKind, Message, RunEnd, Severity, StopReason, ToolCall, UserMessage,
 };
 use serde_json::Value;
 use std::collections::HashMap;
@@ -23,18 +23,18 @@ pub(crate) struct Runs {
     /// Items of the other runs.
     others: HashMap<Arc<str>, usize>,
     /// The branches, if the foreground run is a group.
-    group: Group,
+    group: TranscriptGroup,
 }
 
 /// The branches of a group.
 #[derive(Debug, Default)]
-struct Group {
+struct TranscriptGroup {
     run_ids: Vec<Arc<str>>,
     /// The item that the prompt goes before, while the branches have not begun to answer it.
     prompt_before: Option<usize>,
 }
 
-impl Group {
+impl TranscriptGroup {
     /// Returns the message of a prompt, which all branches report and the group does not. Ends the prompt with the first reply.
     fn prompt(&mut self, event: &Event) -> Option<(usize, Arc<Message>)> {
         let at = self.prompt_before.filter(|_| self.run_ids.first() == Some(&event.run_id))?;
@@ -96,7 +96,7 @@ impl Transcript {
     /// Adds a command of the user, whose output is shown.
     pub(crate) fn own_call(&mut self, call: &ToolCall) {
         self.calls.insert(call.id.clone(), self.len());
-        self.push(Item::Call(Box::new(Call { is_own: true, ..Call::new(call) })));
+        self.push(TranscriptItem::Call(Box::new(CallItem { is_own: true, ..CallItem::new(call) })));
         self.follow();
     }
 
@@ -178,7 +178,7 @@ impl Transcript {
                 let label = format!("{what}{size} (only the model's view is shorter)");
                 match summary.is_empty() {
                     true => self.note(Tone::Plain, label),
-                    false => self.push(Item::Folded(Folded { label, text: summary.clone() })),
+                    false => self.push(TranscriptItem::Folded(Folded { label, text: summary.clone() })),
                 }
             }
             EventKind::Hook { hook, .. } => {
@@ -189,7 +189,7 @@ impl Transcript {
                 self.note(Tone::Plain, format!("step {step} of {steps}: {title}: {status}"));
             }
             EventKind::ParallelStart { run_ids, .. } => {
-                self.runs.group = Group { run_ids: run_ids.clone(), prompt_before: Some(self.len()) };
+                self.runs.group = TranscriptGroup { run_ids: run_ids.clone(), prompt_before: Some(self.len()) };
                 self.note(Tone::Plain, format!("running {} branches", run_ids.len()));
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
@@ -199,32 +199,36 @@ impl Transcript {
     }
 
     /// Appends to the message that the model is writing.
-    fn delta(&mut self, delta: &Delta) {
+    fn delta(&mut self, delta: &ContentDelta) {
         let (is_thinking, piece) = match delta {
-            Delta::Text { delta } => (false, delta),
-            Delta::Thinking { delta } => (true, delta),
-            Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return,
+            ContentDelta::Text { delta } => (false, delta),
+            ContentDelta::Thinking { delta } => (true, delta),
+            ContentDelta::ToolCallStart { .. } | ContentDelta::ToolCallArguments { .. } => return,
         };
         let end = self.len();
         let from = *self.writing.get_or_insert_with(|| {
             self.message += 1;
             end
         });
-        let last = (from..end).rev().find(|at| matches!(self.entries[*at].item, Item::Text(_) | Item::Thinking(_)));
+        let last = (from..end)
+            .rev()
+            .find(|at| matches!(self.entries[*at].item, TranscriptItem::Text(_) | TranscriptItem::Thinking(_)));
         let more = match (last.and_then(|at| self.change(at)), is_thinking) {
-            (Some(Item::Text(segment)), false) => segment.push(piece).into_iter().map(Item::Text).collect(),
-            (Some(Item::Thinking(thinking)), true) => {
+            (Some(TranscriptItem::Text(segment)), false) => {
+                segment.push(piece).into_iter().map(TranscriptItem::Text).collect()
+            }
+            (Some(TranscriptItem::Thinking(thinking)), true) => {
                 thinking.text.push_str(piece);
                 Vec::new()
             }
-            (_, true) => vec![Item::Thinking(Thinking { text: piece.clone(), is_done: false })],
+            (_, true) => vec![TranscriptItem::Thinking(Thinking { text: piece.clone(), is_done: false })],
             (before, false) => {
-                if let Some(Item::Thinking(thinking)) = before {
+                if let Some(TranscriptItem::Thinking(thinking)) = before {
                     thinking.is_done = true;
                 }
-                let mut first = Segment::new("");
+                let mut first = TextSegment::new("");
                 let more = first.push(piece);
-                std::iter::once(first).chain(more).map(Item::Text).collect::<Vec<_>>()
+                std::iter::once(first).chain(more).map(TranscriptItem::Text).collect::<Vec<_>>()
             }
         };
         more.into_iter().for_each(|item| self.push(item));
@@ -234,7 +238,7 @@ impl Transcript {
     fn discard_partial(&mut self) {
         let Some(from) = self.writing.take() else { return };
         for at in (from..self.len()).rev() {
-            if matches!(self.entries[at].item, Item::Text(_) | Item::Thinking(_)) {
+            if matches!(self.entries[at].item, TranscriptItem::Text(_) | TranscriptItem::Thinking(_)) {
                 self.remove(at);
             }
         }
@@ -281,10 +285,10 @@ impl Transcript {
         for part in content {
             match part {
                 Content::Text { text } if !text.trim().is_empty() => {
-                    items.extend(segments(text).into_iter().map(Item::Text));
+                    items.extend(segments(text).into_iter().map(TranscriptItem::Text));
                 }
                 Content::Thinking(thinking) if !thinking.text.trim().is_empty() => {
-                    items.push(Item::Thinking(Thinking { text: thinking.text.clone(), is_done: true }));
+                    items.push(TranscriptItem::Thinking(Thinking { text: thinking.text.clone(), is_done: true }));
                 }
                 _ => {}
             }
@@ -297,35 +301,35 @@ impl Transcript {
         self.writing = None;
         for call in content.iter().filter_map(Content::as_tool_call) {
             self.calls.insert(call.id.clone(), self.len());
-            self.push(Item::Call(Box::new(Call::new(call))));
+            self.push(TranscriptItem::Call(Box::new(CallItem::new(call))));
         }
     }
 
     /// Returns whether the items that were written are these, and marks them as complete.
-    fn matches_written(&mut self, items: &[Item]) -> bool {
+    fn matches_written(&mut self, items: &[TranscriptItem]) -> bool {
         let Some(from) = self.writing else { return false };
         let written: Vec<usize> = (from..self.len())
-            .filter(|at| matches!(self.entries[*at].item, Item::Text(_) | Item::Thinking(_)))
+            .filter(|at| matches!(self.entries[*at].item, TranscriptItem::Text(_) | TranscriptItem::Thinking(_)))
             .collect();
-        let is_same = |(at, item): (&usize, &Item)| match (&self.entries[*at].item, item) {
-            (Item::Text(a), Item::Text(b)) => a.text() == b.text(),
-            (Item::Thinking(a), Item::Thinking(b)) => a.text == b.text,
+        let is_same = |(at, item): (&usize, &TranscriptItem)| match (&self.entries[*at].item, item) {
+            (TranscriptItem::Text(a), TranscriptItem::Text(b)) => a.text() == b.text(),
+            (TranscriptItem::Thinking(a), TranscriptItem::Thinking(b)) => a.text == b.text,
             _ => false,
         };
         if written.len() != items.len() || !written.iter().zip(items).all(is_same) {
             return false;
         }
         for at in written {
-            if let Some(Item::Thinking(thinking)) = self.change(at) {
+            if let Some(TranscriptItem::Thinking(thinking)) = self.change(at) {
                 thinking.is_done = true;
             }
         }
         true
     }
 
-    fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
+    fn call(&mut self, id: &str, change: impl FnOnce(&mut CallItem)) {
         let at = self.calls.get(id).copied();
-        let Some(Item::Call(call)) = at.and_then(|at| self.change(at)) else { return };
+        let Some(TranscriptItem::Call(call)) = at.and_then(|at| self.change(at)) else { return };
         let before = call.output.len();
         change(call);
         let after = call.output.len();
@@ -339,7 +343,7 @@ impl Transcript {
             && let Some(entry) = self.entries.get_mut(self.shortened)
         {
             self.shortened += 1;
-            let Item::Call(call) = &mut entry.item else { continue };
+            let TranscriptItem::Call(call) = &mut entry.item else { continue };
             // A call that still grows is the newest.
             if call.is_over() {
                 self.results -= call.shorten();
@@ -364,11 +368,11 @@ impl Transcript {
     fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) {
         note.into_iter().for_each(|note| self.note(Tone::Warning, note));
         let at = chosen.and_then(|id| self.runs.others.get(id).copied());
-        if let Some(Item::Agent(agent)) = at.and_then(|at| self.change(at)) {
+        if let Some(TranscriptItem::Agent(agent)) = at.and_then(|at| self.change(at)) {
             agent.is_kept = true;
             let answer = agent.words.clone();
             self.message += 1;
-            segments(&answer).into_iter().for_each(|segment| self.push(Item::Text(segment)));
+            segments(&answer).into_iter().for_each(|segment| self.push(TranscriptItem::Text(segment)));
         }
     }
 
@@ -381,7 +385,7 @@ impl Transcript {
         }
         let at = self.runs.others.get(&event.run_id).copied();
         let at = at.unwrap_or_else(|| self.other_run(event));
-        if let Some(Item::Agent(agent)) = self.change(at) {
+        if let Some(TranscriptItem::Agent(agent)) = self.change(at) {
             agent.event(&event.kind);
         }
     }
@@ -396,27 +400,29 @@ impl Transcript {
             ),
             _ => (None, None),
         };
-        let depth_of = |entry: &Entry| if let Item::Agent(agent) = &entry.item { Some(agent.depth) } else { None };
+        let depth_of = |entry: &TranscriptEntry| {
+            if let TranscriptItem::Agent(agent) = &entry.item { Some(agent.depth) } else { None }
+        };
         let of_parent = parent.and_then(|at| depth_of(self.entries.get(at)?));
         let depth = of_parent.map_or(0, |depth| depth + 1);
-        let is_below = |entry: &&Entry| depth_of(entry).is_some_and(|found| found >= depth);
+        let is_below = |entry: &&TranscriptEntry| depth_of(entry).is_some_and(|found| found >= depth);
         let at = parent
             .filter(|_| of_parent.is_some())
             .or(call)
             .map_or(self.len(), |above| above + 1 + self.entries[above + 1..].iter().take_while(is_below).count());
         let is_branch = self.runs.group.run_ids.contains(&event.run_id);
-        self.insert(at, Item::Agent(Box::new(SubAgent { depth, is_branch, ..SubAgent::default() })));
+        self.insert(at, TranscriptItem::Agent(Box::new(SubAgent { depth, is_branch, ..SubAgent::default() })));
         self.runs.others.insert(event.run_id.clone(), at);
         at
     }
 
     /// Adds an item before others, which the inline form still keeps.
-    fn insert(&mut self, at: usize, item: Item) {
+    fn insert(&mut self, at: usize, item: TranscriptItem) {
         let places = self.cached.iter_mut().chain(self.calls.values_mut()).chain(self.runs.places());
         let places = places.chain(&mut self.selected).chain(&mut self.writing);
         let places = places.chain(self.found.as_mut().map(|(item, _)| item)).chain(self.position.item());
         places.filter(|place| **place >= at).for_each(|place| *place += 1);
-        self.entries.insert(at, Entry::new(item));
+        self.entries.insert(at, TranscriptEntry::new(item));
     }
 }
 
@@ -456,11 +462,11 @@ impl SubAgent {
 }
 
 /// Returns the item of a message of the user, or of a program that wrote one.
-fn of_user(message: &UserMessage) -> Item {
+fn of_user(message: &UserMessage) -> TranscriptItem {
     let text = text_of(&message.content);
     match message.label.clone() {
-        Some(label) => Item::Folded(Folded { label, text }),
-        None => Item::User(text),
+        Some(label) => TranscriptItem::Folded(Folded { label, text }),
+        None => TranscriptItem::User(text),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The arguments of a call in one line.
 
-use crate::rows::{Piece, width};
+use crate::rows::{StyledPiece, width};
 use crate::shorten::without_middle;
 use pinion_protocol::arguments::summary;
 use pinion_protocol::text::one_line;
@@ -17,13 +17,13 @@ const MAX_KEPT: usize = 1_000;
 /// The arguments of a call in one line. A path at its beginning lacks its middle where the line is too long, because the name
 /// of the file says most.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct CallHead {
     text: String,
     /// Bytes of the path.
     path: usize,
 }
 
-impl Head {
+impl CallHead {
     pub(super) fn new(arguments: &Value) -> Self {
         let text = summary(arguments);
         let named = PATHS.iter().find_map(|name| arguments.get(name)?.as_str());
@@ -49,9 +49,9 @@ impl Head {
 
     /// Returns the line in at most `columns`. The path is shortened for the text after it, if half of the columns
     /// suffice for that text.
-    pub(super) fn line(&self, columns: usize, style: Style) -> Piece {
+    pub(super) fn line(&self, columns: usize, style: Style) -> StyledPiece {
         let (path, rest) = self.text.split_at(self.path);
-        let behind = match width(Piece::line(rest, columns, style).text()) {
+        let behind = match width(StyledPiece::line(rest, columns, style).text()) {
             0 => 0,
             rest if rest < columns / 2 => rest + 1,
             // A mark says that there is more.
@@ -60,7 +60,7 @@ impl Head {
         let path = one_line(path, MAX_PATH);
         let name = path.trim_end_matches('/').rfind('/').map_or(path.as_str(), |at| &path[at..]);
         let path = without_middle(&path, columns.saturating_sub(behind), width(name));
-        Piece::line(&format!("{path}{rest}"), columns, style)
+        StyledPiece::line(&format!("{path}{rest}"), columns, style)
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn path_gives_way_to_what_follows_and_keeps_its_name() {
-        let shown = |arguments: &Value, columns| Head::new(arguments).line(columns, Style::new()).text().to_owned();
+        let shown = |arguments: &Value, columns| CallHead::new(arguments).line(columns, Style::new()).text().to_owned();
         let path = "/home/me/work/packages/app/src/Button.tsx";
         for (arguments, columns, expected) in [
             (json!({ "path": path }), 60, path),
@@ -101,14 +101,14 @@ mod tests {
 
     #[test]
     fn kept_line_is_bounded_and_keeps_its_path() {
-        let head = Head::new(&json!({ "path": "a/b.rs", "content": "é".repeat(5_000) })).bounded();
+        let head = CallHead::new(&json!({ "path": "a/b.rs", "content": "é".repeat(5_000) })).bounded();
         assert!(head.text().len() <= MAX_KEPT + "…".len() && head.text().starts_with("a/b.rs"), "{head:?}");
     }
 
     proptest! {
         #[test]
         fn any_line_fits(path in "[a-z/ 世\\n]{0,60}", content in "\\PC{0,20}", columns in 0_usize..60) {
-            let head = Head::new(&json!({ "path": path, "content": content }));
+            let head = CallHead::new(&json!({ "path": path, "content": content }));
             prop_assert!(width(head.line(columns, Style::new()).text()) <= columns);
         }
     }

@@ -1,12 +1,12 @@
 //! The items of a transcript.
 
 use crate::diff::is_diff;
-use crate::rows::{Piece, width};
+use crate::rows::{StyledPiece, width};
 use crate::transcript::excerpt::{ending, is_of_program};
-use crate::transcript::head::Head;
-use crate::transcript::segments::Segment;
+use crate::transcript::head::CallHead;
+use crate::transcript::segments::TextSegment;
 use pinion_protocol::arguments::of_beginning;
-use pinion_protocol::{Block, Content, Display, Ledger, ToolCall};
+use pinion_protocol::{Content, Display, DrawingBlock, Ledger, ToolCall};
 use ratatui_core::style::Style;
 use serde_json::Value;
 use std::time::Duration;
@@ -18,14 +18,14 @@ const MAX_FAILURE: usize = 1_000;
 
 /// One item of the conversation.
 #[derive(Debug, Clone)]
-pub(crate) enum Item {
+pub(crate) enum TranscriptItem {
     /// A message of the user.
     User(String),
     /// A part of the model's answer.
-    Text(Segment),
+    Text(TextSegment),
     /// Reasoning of the model.
     Thinking(Thinking),
-    Call(Box<Call>),
+    Call(Box<CallItem>),
     /// Something that a program wrote for the model: a line that unfolds.
     Folded(Folded),
     /// Markdown that a command printed.
@@ -61,7 +61,7 @@ pub enum Tone {
 
 /// A tool call with its result.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct CallItem {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     pub(crate) state: CallState,
@@ -89,7 +89,7 @@ pub(crate) struct Call {
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
     pub(crate) plugin: String,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<DrawingBlock>,
 }
 
 /// The state of a call.
@@ -102,7 +102,7 @@ pub(crate) enum CallState {
     Failed,
 }
 
-impl Call {
+impl CallItem {
     pub(crate) fn new(call: &ToolCall) -> Self {
         let arguments = match &call.partial {
             Some(partial) => of_beginning(partial).unwrap_or_else(|| Value::String(partial.clone())),
@@ -181,7 +181,7 @@ pub(crate) struct SubAgent {
 pub(crate) struct AgentCall {
     pub(crate) id: String,
     pub(crate) tool: String,
-    pub(crate) head: Head,
+    pub(crate) head: CallHead,
     pub(crate) state: CallState,
     pub(crate) ledger: Option<Box<Ledger>>,
     /// The beginning and the end of the result, if it is a failure.
@@ -193,7 +193,7 @@ impl AgentCall {
         Self {
             id: id.to_owned(),
             tool: tool.to_owned(),
-            head: Head::new(arguments).bounded(),
+            head: CallHead::new(arguments).bounded(),
             state: CallState::Running,
             ledger: None,
             failure: String::new(),
@@ -211,7 +211,7 @@ impl AgentCall {
 
     /// Returns the tool and the arguments in at most `columns`.
     pub(super) fn label(&self, columns: usize) -> String {
-        let tool = Piece::line(&self.tool, columns, Style::new());
+        let tool = StyledPiece::line(&self.tool, columns, Style::new());
         let room = columns.saturating_sub(width(tool.text()) + 1);
         format!("{} {}", tool.text(), self.head.line(room, Style::new()).text())
     }

@@ -2,7 +2,7 @@
 
 use crate::highlight::Highlights;
 use crate::markdown::Paper;
-use crate::rows::Piece;
+use crate::rows::StyledPiece;
 use crate::theme::Theme;
 
 /// The way items are rendered.
@@ -31,7 +31,7 @@ impl Look {
     }
 
     /// Returns the place for Markdown whose rows begin with `lead`.
-    pub(super) fn paper<'a>(&'a self, lead: &'a Piece) -> Paper<'a> {
+    pub(super) fn paper<'a>(&'a self, lead: &'a StyledPiece) -> Paper<'a> {
         let lead = std::slice::from_ref(lead);
         Paper { columns: self.columns, has_sides: self.has_sides, ..Paper::new(lead, &self.theme, &self.highlights) }
     }

@@ -21,13 +21,13 @@ mod window;
 
 pub use self::excerpt::Excerpt;
 pub use self::items::Tone;
-pub(crate) use self::items::{CallState, Item};
+pub(crate) use self::items::{CallState, TranscriptItem};
 pub(crate) use self::look::Look;
 pub(crate) use self::render::{FRAME, spinner};
-pub(crate) use self::segments::{Segment, item_of};
-pub(crate) use self::window::Place;
+pub(crate) use self::segments::{TextSegment, item_of};
+pub(crate) use self::window::RowPosition;
 
-use crate::highlight::{Highlighted, Highlights, Job};
+use crate::highlight::{HighlightJob, Highlighted, Highlights};
 use crate::rows::Row;
 use crate::theme::Theme;
 use crate::transcript::events::Runs;
@@ -42,8 +42,8 @@ const CACHED_ITEMS: usize = 1_000;
 
 /// An item with its rows for the current [`Look`].
 #[derive(Debug)]
-struct Entry {
-    item: Item,
+struct TranscriptEntry {
+    item: TranscriptItem,
     /// Number of the message that the item is a part of, if it is a part of the model's answer.
     message: usize,
     /// The user's choice to fold or unfold this item.
@@ -53,8 +53,8 @@ struct Entry {
     is_unlit: bool,
 }
 
-impl Entry {
-    fn new(item: Item) -> Self {
+impl TranscriptEntry {
+    fn new(item: TranscriptItem) -> Self {
         Self { item, message: 0, is_unfolded: None, rows: None, is_unlit: false }
     }
 }
@@ -62,7 +62,7 @@ impl Entry {
 /// The conversation.
 #[derive(Debug)]
 pub(crate) struct Transcript {
-    entries: Vec<Entry>,
+    entries: Vec<TranscriptEntry>,
     look: Look,
     /// Items that keep their rows, oldest first.
     cached: VecDeque<usize>,
@@ -131,19 +131,19 @@ impl Transcript {
         }
     }
 
-    pub(crate) fn push(&mut self, item: Item) {
-        self.entries.push(Entry { message: self.message, ..Entry::new(item) });
+    pub(crate) fn push(&mut self, item: TranscriptItem) {
+        self.entries.push(TranscriptEntry { message: self.message, ..TranscriptEntry::new(item) });
     }
 
     /// Adds a line of the host.
     pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>) {
-        self.push(Item::Note(tone, text.into()));
+        self.push(TranscriptItem::Note(tone, text.into()));
     }
 
     /// Returns the number of sub-agents and branches that have not ended.
     pub(crate) fn agents_at_work(&self) -> usize {
         let agents = self.runs.items().filter_map(|at| self.entries.get(at));
-        agents.filter(|entry| matches!(&entry.item, Item::Agent(agent) if agent.end.is_none())).count()
+        agents.filter(|entry| matches!(&entry.item, TranscriptItem::Agent(agent) if agent.end.is_none())).count()
     }
 
     /// Removes everything, for another session.
@@ -153,7 +153,7 @@ impl Transcript {
     }
 
     /// Returns an item for a change.
-    fn change(&mut self, at: usize) -> Option<&mut Item> {
+    fn change(&mut self, at: usize) -> Option<&mut TranscriptItem> {
         let entry = self.entries.get_mut(at)?;
         entry.rows = None;
         Some(&mut entry.item)
@@ -162,12 +162,12 @@ impl Transcript {
     /// Returns the rows of an item, without the empty row above it.
     pub(crate) fn rows(&mut self, at: usize, now: Duration) -> &[Row] {
         let Some(entry) = self.entries.get_mut(at) else { return &[] };
-        let is_moving = matches!(&entry.item, Item::Call(call) if call.state == CallState::Running);
+        let is_moving = matches!(&entry.item, TranscriptItem::Call(call) if call.state == CallState::Running);
         if entry.rows.is_none() || is_moving {
             if entry.rows.is_none() {
                 self.cached.push_back(at);
             }
-            let is_own = matches!(&entry.item, Item::Call(call) if call.is_own && call.is_over());
+            let is_own = matches!(&entry.item, TranscriptItem::Call(call) if call.is_own && call.is_over());
             let is_unfolded = entry.is_unfolded.unwrap_or(self.look.is_unfolded || is_own);
             let missed = self.look.highlights.missed();
             let mut rows = render::rows(&entry.item, is_unfolded, &self.look, now);
@@ -180,7 +180,7 @@ impl Transcript {
     }
 
     /// Returns the next code to highlight, unless some is under way.
-    pub(crate) fn unlit(&self) -> Option<Job> {
+    pub(crate) fn unlit(&self) -> Option<HighlightJob> {
         self.look.highlights.next()
     }
 
@@ -207,9 +207,15 @@ impl Transcript {
     pub(crate) fn gap(&self, at: usize) -> usize {
         let Some(before) = at.checked_sub(1).and_then(|at| self.entries.get(at)) else { return 0 };
         match (&before.item, &self.entries[at].item) {
-            (Item::Text(_), Item::Text(segment)) if segment.continues() => 0,
-            (Item::Call(_) | Item::Agent(_), Item::Call(_) | Item::Agent(_)) => 0,
-            (Item::Note(..) | Item::Folded(_), Item::Note(..) | Item::Folded(_)) => 0,
+            (TranscriptItem::Text(_), TranscriptItem::Text(segment)) if segment.continues() => 0,
+            (
+                TranscriptItem::Call(_) | TranscriptItem::Agent(_),
+                TranscriptItem::Call(_) | TranscriptItem::Agent(_),
+            ) => 0,
+            (
+                TranscriptItem::Note(..) | TranscriptItem::Folded(_),
+                TranscriptItem::Note(..) | TranscriptItem::Folded(_),
+            ) => 0,
             _ => 1,
         }
     }
@@ -230,8 +236,13 @@ impl Transcript {
     /// Returns whether an item can be folded and unfolded.
     pub(crate) fn is_foldable(&self, at: usize) -> bool {
         match self.entries.get(at).map(|entry| &entry.item) {
-            Some(Item::Call(_) | Item::Agent(_) | Item::Thinking(_) | Item::Folded(_)) => true,
-            Some(Item::User(text)) => render::is_long(text),
+            Some(
+                TranscriptItem::Call(_)
+                | TranscriptItem::Agent(_)
+                | TranscriptItem::Thinking(_)
+                | TranscriptItem::Folded(_),
+            ) => true,
+            Some(TranscriptItem::User(text)) => render::is_long(text),
             _ => false,
         }
     }
@@ -254,7 +265,7 @@ impl Transcript {
     /// Folds or unfolds an item.
     pub(crate) fn toggle_at(&mut self, at: usize) {
         if let Some(entry) = self.entries.get_mut(at) {
-            let default = self.look.is_unfolded || matches!(&entry.item, Item::Call(call) if call.is_own);
+            let default = self.look.is_unfolded || matches!(&entry.item, TranscriptItem::Call(call) if call.is_own);
             entry.is_unfolded = Some(!entry.is_unfolded.unwrap_or(default));
             (entry.rows, self.region) = (None, None);
         }
@@ -268,7 +279,7 @@ impl Transcript {
     /// Shows the user's message before or after the top of the window.
     pub(crate) fn jump(&mut self, is_down: bool) {
         let top = self.top().unwrap_or(self.len());
-        let is_prompt = |at: &usize| matches!(self.entries[*at].item, Item::User(_));
+        let is_prompt = |at: &usize| matches!(self.entries[*at].item, TranscriptItem::User(_));
         match is_down {
             true => match (top + 1..self.len()).find(is_prompt) {
                 Some(at) => self.show(at),

@@ -5,10 +5,10 @@
 
 use crate::ansi::without_colours;
 use crate::markdown::{plain, without_emphasis};
-use crate::transcript::Item;
-use crate::transcript::items::{Call, Drawing, SubAgent};
+use crate::transcript::TranscriptItem;
+use crate::transcript::items::{CallItem, Drawing, SubAgent};
 use pinion_protocol::arguments::summary;
-use pinion_protocol::{Block, Display};
+use pinion_protocol::{Display, DrawingBlock};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(super) struct Needle {
 
 /// The form of an item that shows a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum DisplayForm {
     Folded,
     Unfolded,
 }
@@ -38,20 +38,22 @@ impl Needle {
     }
 
     /// Returns the form of an item that shows the text, if any does.
-    pub(super) fn form_of(&self, item: &Item) -> Option<Form> {
+    pub(super) fn form_of(&self, item: &TranscriptItem) -> Option<DisplayForm> {
         let is_in = match item {
-            Item::User(text) | Item::Note(_, text) => self.is_in(text),
-            Item::Page(text) => self.is_in_markdown(text),
-            Item::Text(segment) => self.is_in_marked(segment.text(), || plain(&segment.markdown()).into()),
-            Item::Thinking(thinking) => self.is_in_marked(&thinking.text, || without_emphasis(&thinking.text)),
-            Item::Folded(folded) => self.is_in(&folded.label) || self.is_in_markdown(&folded.text),
-            Item::Call(call) => return self.form_of_call(call),
-            Item::Agent(agent) => self.is_in_agent(agent),
+            TranscriptItem::User(text) | TranscriptItem::Note(_, text) => self.is_in(text),
+            TranscriptItem::Page(text) => self.is_in_markdown(text),
+            TranscriptItem::Text(segment) => self.is_in_marked(segment.text(), || plain(&segment.markdown()).into()),
+            TranscriptItem::Thinking(thinking) => {
+                self.is_in_marked(&thinking.text, || without_emphasis(&thinking.text))
+            }
+            TranscriptItem::Folded(folded) => self.is_in(&folded.label) || self.is_in_markdown(&folded.text),
+            TranscriptItem::Call(call) => return self.form_of_call(call),
+            TranscriptItem::Agent(agent) => self.is_in_agent(agent),
         };
-        is_in.then_some(Form::Unfolded)
+        is_in.then_some(DisplayForm::Unfolded)
     }
 
-    fn form_of_call(&self, call: &Call) -> Option<Form> {
+    fn form_of_call(&self, call: &CallItem) -> Option<DisplayForm> {
         let output = || match call.display {
             Display::Markdown => self.is_in_markdown(&call.output),
             _ => self.is_in(&without_colours(&call.output)),
@@ -61,10 +63,10 @@ impl Needle {
             || call.drawn_call.as_ref().is_some_and(|drawing| self.is_in_drawing(drawing))
             || output();
         if is_in {
-            return Some(Form::Unfolded);
+            return Some(DisplayForm::Unfolded);
         }
         // The result replaces its drawing.
-        call.drawn_result.as_ref().filter(|drawing| self.is_in_drawing(drawing)).map(|_| Form::Folded)
+        call.drawn_result.as_ref().filter(|drawing| self.is_in_drawing(drawing)).map(|_| DisplayForm::Folded)
     }
 
     /// Returns whether arguments contain the text, as they are shown or as they are.
@@ -87,7 +89,7 @@ impl Needle {
 
     fn is_in_drawing(&self, drawing: &Drawing) -> bool {
         drawing.blocks.iter().any(|block| match block {
-            Block::Markdown { text } => self.is_in_markdown(text),
+            DrawingBlock::Markdown { text } => self.is_in_markdown(text),
             other => other.lines().iter().any(|line| {
                 let spans = line.iter().map(|span| span.text.as_str());
                 self.is_in(&spans.collect::<String>())

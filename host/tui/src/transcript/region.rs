@@ -5,12 +5,12 @@
 //! two sides of a diff, unless the region is within one row.
 
 use crate::rows::{Copied, Row};
-use crate::transcript::{Place, Transcript};
+use crate::transcript::{RowPosition, Transcript};
 use std::ops::Range;
 use std::time::Duration;
 
 /// A column of a row.
-type Cell = (Place, usize);
+type Cell = (RowPosition, usize);
 
 /// Text from where a button was pressed to where the mouse was moved.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl Region {
     }
 
     /// Returns the columns of the text of a row that are marked.
-    pub(crate) fn columns(&self, place: Place, row: &Row) -> Range<usize> {
+    pub(crate) fn columns(&self, place: RowPosition, row: &Row) -> Range<usize> {
         let Some((first, last)) = self.ends().filter(|(first, last)| (first.0..=last.0).contains(&place)) else {
             return 0..0;
         };
@@ -39,7 +39,7 @@ impl Region {
     }
 
     /// Returns the text of a row that is marked.
-    fn text(&self, place: Place, row: &Row) -> String {
+    fn text(&self, place: RowPosition, row: &Row) -> String {
         let columns = self.columns(place, row);
         match &row.copied {
             Some(copied) if columns == (row.lead..row.width()) => copied.line.to_string(),
@@ -59,12 +59,12 @@ impl Transcript {
     }
 
     /// Begins a region.
-    pub(crate) fn mark(&mut self, place: Place, column: usize) {
+    pub(crate) fn mark(&mut self, place: RowPosition, column: usize) {
         self.region = Some(Region { from: (place, column), to: None });
     }
 
     /// Moves the end of the region.
-    pub(crate) fn mark_to(&mut self, place: Place, column: usize) {
+    pub(crate) fn mark_to(&mut self, place: RowPosition, column: usize) {
         self.region.iter_mut().for_each(|region| region.to = Some((place, column)));
     }
 
@@ -84,7 +84,7 @@ impl Transcript {
             let gap = self.gap(item);
             let empty = vec![Row::default(); gap];
             for (row, drawn) in empty.iter().chain(self.rows(item, now)).enumerate() {
-                let place = Place { item, row };
+                let place = RowPosition { item, row };
                 if place < first.0 || place > last.0 {
                     continue;
                 }

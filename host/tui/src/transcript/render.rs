@@ -6,10 +6,10 @@
 use crate::ansi::{self, without_colours};
 use crate::diff;
 use crate::markdown::{self, Paper};
-use crate::rows::{Lead, Piece, Row, wrap};
+use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::transcript::excerpt::{Excerpt, without_ending};
-use crate::transcript::head::Head;
-use crate::transcript::items::{AgentCall, Call, CallState, Folded, Item, SubAgent, Thinking, Tone};
+use crate::transcript::head::CallHead;
+use crate::transcript::items::{AgentCall, CallItem, CallState, Folded, SubAgent, Thinking, Tone, TranscriptItem};
 use crate::transcript::look::Look;
 use crate::transcript::{code, drawing};
 use pinion_protocol::diff::counts;
@@ -47,40 +47,40 @@ pub(crate) fn spinner(now: Duration) -> &'static str {
 }
 
 /// Renders an item.
-pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
+pub(super) fn rows(item: &TranscriptItem, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
     let theme = &look.theme;
-    let blank = Piece::new("  ", theme.text);
+    let blank = StyledPiece::new("  ", theme.text);
     match item {
-        Item::User(text) => {
-            let lead = Lead::new(vec![Piece::new("› ", theme.user)], vec![blank]);
+        TranscriptItem::User(text) => {
+            let lead = Lead::new(vec![StyledPiece::new("› ", theme.user)], vec![blank]);
             let mut rows = user_rows(text, is_unfolded, &lead, look);
             rows.first_mut().into_iter().for_each(|row| row.begins_prompt = true);
             rows.last_mut().into_iter().for_each(|row| row.ends_prompt = true);
             rows
         }
-        Item::Text(segment) => {
+        TranscriptItem::Text(segment) => {
             let paper = Paper { is_continued: segment.continues(), is_growing: true, ..look.paper(&blank) };
             markdown::rows(&segment.markdown(), paper)
         }
-        Item::Page(text) => markdown::rows(text, look.paper(&blank)),
-        Item::Folded(folded) => folded_rows(folded, is_unfolded, look),
-        Item::Thinking(thinking) => thinking_rows(thinking, is_unfolded, look),
-        Item::Note(tone, text) => {
+        TranscriptItem::Page(text) => markdown::rows(text, look.paper(&blank)),
+        TranscriptItem::Folded(folded) => folded_rows(folded, is_unfolded, look),
+        TranscriptItem::Thinking(thinking) => thinking_rows(thinking, is_unfolded, look),
+        TranscriptItem::Note(tone, text) => {
             let (mark, style) = match tone {
                 Tone::Plain => ("· ", theme.dim),
                 Tone::Warning => ("! ", theme.warning),
                 Tone::Error => ("✗ ", theme.error),
             };
-            wrapped(text, style, &Lead::new(vec![Piece::new(mark, style)], vec![blank]), look)
+            wrapped(text, style, &Lead::new(vec![StyledPiece::new(mark, style)], vec![blank]), look)
         }
-        Item::Call(call) => call_rows(call, is_unfolded, look, now),
-        Item::Agent(agent) => agent_rows(agent, is_unfolded, look),
+        TranscriptItem::Call(call) => call_rows(call, is_unfolded, look, now),
+        TranscriptItem::Agent(agent) => agent_rows(agent, is_unfolded, look),
     }
 }
 
 fn wrapped(text: &str, style: Style, lead: &Lead, look: &Look) -> Vec<Row> {
     let mut rows = Vec::new();
-    let pieces = Piece::new(text.trim_end(), style).with_links(Style::new());
+    let pieces = StyledPiece::new(text.trim_end(), style).with_links(Style::new());
     wrap(&pieces, look.columns, lead, &mut rows);
     rows
 }
@@ -104,8 +104,8 @@ fn user_rows(text: &str, is_unfolded: bool, lead: &Lead, look: &Look) -> Vec<Row
     rows.truncate(USER_ROWS);
     let lines = text.lines().count();
     let size = if lines > USER_ROWS { format!("{lines} lines") } else { format!("{} kB", text.len().div_ceil(1000)) };
-    let size = Piece::line(&format!("… {size} in all"), look.columns.saturating_sub(2), look.theme.dim);
-    rows.push(Row::of([Piece::new("  ", style), size]));
+    let size = StyledPiece::line(&format!("… {size} in all"), look.columns.saturating_sub(2), look.theme.dim);
+    rows.push(Row::from_pieces([StyledPiece::new("  ", style), size]));
     rows
 }
 
@@ -117,26 +117,26 @@ pub(super) fn is_long(text: &str) -> bool {
 /// Renders the output of a program: a line for it, and its text below if it is unfolded.
 fn folded_rows(folded: &Folded, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let dim = look.theme.dim;
-    let lead = Lead::new(vec![Piece::new("· ", dim)], vec![Piece::new("  ", dim)]);
+    let lead = Lead::new(vec![StyledPiece::new("· ", dim)], vec![StyledPiece::new("  ", dim)]);
     let mut rows = wrapped(&folded.label, dim, &lead, look);
     if is_unfolded {
-        rows.extend(markdown::rows(&folded.text, look.paper(&Piece::new("  │ ", dim))));
+        rows.extend(markdown::rows(&folded.text, look.paper(&StyledPiece::new("  │ ", dim))));
     }
     rows
 }
 
 fn thinking_rows(thinking: &Thinking, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let dim = look.theme.dim;
-    let lead = Lead::new(vec![Piece::new("∴ ", dim)], vec![Piece::new("  ", dim)]);
+    let lead = Lead::new(vec![StyledPiece::new("∴ ", dim)], vec![StyledPiece::new("  ", dim)]);
     let text = markdown::without_emphasis(&thinking.text);
     if look.has_thinking || is_unfolded {
         return wrapped(&text, dim, &lead, look);
     }
     if thinking.is_done {
         let first = text.trim().lines().next().unwrap_or_default();
-        return vec![Row::of([
-            Piece::new("∴ ", dim),
-            Piece::line(&format!("thought: {first}"), look.columns.saturating_sub(2), dim),
+        return vec![Row::from_pieces([
+            StyledPiece::new("∴ ", dim),
+            StyledPiece::line(&format!("thought: {first}"), look.columns.saturating_sub(2), dim),
         ])];
     }
     let rows = wrapped(&text, dim, &lead, look);
@@ -144,7 +144,7 @@ fn thinking_rows(thinking: &Thinking, is_unfolded: bool, look: &Look) -> Vec<Row
     rows.into_iter().skip(hidden).collect()
 }
 
-fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
+fn call_rows(call: &CallItem, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
     let theme = &look.theme;
     let (mark, style) = match call.state {
         CallState::Waiting => ("○", theme.dim),
@@ -154,19 +154,19 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
         CallState::Failed => ("✗", theme.error),
     };
     let status = status(call, is_unfolded, now);
-    let mut head = Row::of([Piece::new(mark, style), Piece::new(" ", theme.text)]);
-    head.push(Piece::line(&call.tool, look.columns.saturating_sub(2).min(64), theme.strong));
-    head.push(Piece::new(" ", theme.text));
-    let status = Piece::line(&status, look.columns / 2, theme.dim);
+    let mut head = Row::from_pieces([StyledPiece::new(mark, style), StyledPiece::new(" ", theme.text)]);
+    head.push(StyledPiece::line(&call.tool, look.columns.saturating_sub(2).min(64), theme.strong));
+    head.push(StyledPiece::new(" ", theme.text));
+    let status = StyledPiece::line(&status, look.columns / 2, theme.dim);
     let room = look.columns.saturating_sub(head.width() + crate::rows::width(status.text()) + 2);
     let shown = match &call.drawn_call {
-        Some(drawing) => Piece::line(&format!("drawn by {}", drawing.plugin), room.max(8), theme.dim),
-        None => Head::new(&call.arguments).line(room.max(8), theme.text),
+        Some(drawing) => StyledPiece::line(&format!("drawn by {}", drawing.plugin), room.max(8), theme.dim),
+        None => CallHead::new(&call.arguments).line(room.max(8), theme.text),
     };
     let is_complete = call.has_diff() || call.drawn_call.is_none() && is_only_argument(shown.text(), &call.arguments);
     head.push(shown);
     if !status.text().is_empty() {
-        head.push(Piece::new("  ", theme.text));
+        head.push(StyledPiece::new("  ", theme.text));
         head.push(status);
     }
     let mut rows = vec![head];
@@ -176,14 +176,15 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
     rows.extend(call.drawn_call.iter().flat_map(|drawing| drawing::rows(drawing, look)));
     match &call.drawn_result {
         Some(drawing) if !is_unfolded || call.output.is_empty() => {
-            let by = Piece::line(&format!("drawn by {}", drawing.plugin), look.columns.saturating_sub(4), theme.dim);
-            rows.push(Row::of([Piece::new("    ", theme.dim), by]));
+            let by =
+                StyledPiece::line(&format!("drawn by {}", drawing.plugin), look.columns.saturating_sub(4), theme.dim);
+            rows.push(Row::from_pieces([StyledPiece::new("    ", theme.dim), by]));
             rows.extend(drawing::rows(drawing, look));
         }
         _ => rows.extend(output_rows(call, is_unfolded, look)),
     }
     if let Some(ledger) = &call.ledger {
-        ledger_rows(ledger, &Lead::same(vec![Piece::new("    ", theme.dim)]), look, &mut rows);
+        ledger_rows(ledger, &Lead::same(vec![StyledPiece::new("    ", theme.dim)]), look, &mut rows);
     }
     rows
 }
@@ -192,12 +193,12 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
 fn ledger_rows(ledger: &Ledger, lead: &Lead, look: &Look, rows: &mut Vec<Row>) {
     let grants = look.has_grants.then(|| ledger.grants());
     for text in std::iter::once(ledger.to_string()).chain(grants).filter(|_| look.has_ledgers) {
-        wrap(&[Piece::new(&text, look.theme.dim)], look.columns, lead, rows);
+        wrap(&[StyledPiece::new(&text, look.theme.dim)], look.columns, lead, rows);
     }
 }
 
 /// Returns the text behind the arguments of a call: its duration while it runs, and the size of a hidden result.
-fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
+fn status(call: &CallItem, is_unfolded: bool, now: Duration) -> String {
     match call.state {
         CallState::Waiting => String::new(),
         CallState::Asking => "waits for your answer".to_owned(),
@@ -227,7 +228,7 @@ fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
 }
 
 /// Returns the result of a call if it is a single line, and else the number of its lines.
-fn size(call: &Call) -> Option<String> {
+fn size(call: &CallItem) -> Option<String> {
     let output = folded(call);
     let mut lines = output.lines();
     match (lines.next(), lines.count() as u64) {
@@ -238,7 +239,7 @@ fn size(call: &Call) -> Option<String> {
 }
 
 /// Returns the result of a call as it is shown while it is folded, without the content of its head.
-fn folded(call: &Call) -> Cow<'_, str> {
+fn folded(call: &CallItem) -> Cow<'_, str> {
     let output = call.output.trim_end();
     if call.ending.is_some() { without_ending(output).into() } else { output.into() }
 }
@@ -250,25 +251,25 @@ fn is_only_argument(shown: &str, arguments: &serde_json::Value) -> bool {
 }
 
 /// Renders the arguments of a call.
-fn argument_rows(call: &Call, look: &Look) -> Vec<Row> {
+fn argument_rows(call: &CallItem, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
     let serde_json::Value::Object(fields) = &call.arguments else { return Vec::new() };
-    let lead = Lead::same(vec![Piece::new("  │ ", theme.dim)]);
+    let lead = Lead::same(vec![StyledPiece::new("  │ ", theme.dim)]);
     let mut rows = Vec::new();
     for (name, value) in fields {
         let value = match value {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let pieces = [Piece::new(&format!("{name}: "), theme.dim), Piece::new(&value, theme.text)];
+        let pieces = [StyledPiece::new(&format!("{name}: "), theme.dim), StyledPiece::new(&value, theme.text)];
         wrap(&pieces, look.columns, &lead, &mut rows);
     }
     rows
 }
 
-fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
+fn output_rows(call: &CallItem, is_unfolded: bool, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
-    let lead = Lead::same(vec![Piece::new("    ", theme.text)]);
+    let lead = Lead::same(vec![StyledPiece::new("    ", theme.text)]);
     let output = &call.output[..call.output.floor_char_boundary(MAX_OUTPUT)];
     let is_diff = diff::is_diff(output) || call.display == Display::Diff;
     if is_unfolded {
@@ -277,7 +278,7 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
             _ if is_diff && look.has_sides => diff::sides(output, look.columns, &lead, theme),
             _ if is_diff => diff::rows(output, look.columns, &lead, theme),
             Display::Code(language) => code::rows(output, language, &lead, look),
-            Display::Markdown => markdown::rows(output, look.paper(&Piece::new("    ", theme.text))),
+            Display::Markdown => markdown::rows(output, look.paper(&StyledPiece::new("    ", theme.text))),
             _ => coloured(output, &lead, look),
         };
     }
@@ -309,7 +310,9 @@ fn failure(output: &str, lead: &Lead, look: &Look) -> Vec<Row> {
     };
     let mut rows: Vec<Row> = excerpt.first.iter().flat_map(line).collect();
     if let Some(more) = excerpt.more() {
-        rows.push(Row::of(lead.rest().iter().cloned().chain([Piece::new(&more, look.theme.dim)])));
+        rows.push(Row::from_pieces(
+            lead.continuation_prefix().iter().cloned().chain([StyledPiece::new(&more, look.theme.dim)]),
+        ));
     }
     rows.extend(excerpt.hints.iter().chain(&excerpt.last).flat_map(line));
     rows
@@ -324,7 +327,7 @@ fn line_rows(line: &str, most: usize, lead: &Lead, look: &Look) -> Vec<Row> {
         rows.truncate(most);
         if let Some(row) = rows.last_mut() {
             let room = look.columns.saturating_sub(row.width());
-            row.push(Piece::line("…", room, look.theme.dim));
+            row.push(StyledPiece::line("…", room, look.theme.dim));
         }
     }
     rows
@@ -335,8 +338,8 @@ fn beginning(mut rows: Vec<Row>, most: usize, lead: &Lead, look: &Look) -> Vec<R
     let hidden = rows.len().saturating_sub(most);
     if hidden > 0 {
         rows.truncate(most);
-        let more = Piece::new(&format!("… {}", count(hidden as u64, "more row")), look.theme.dim);
-        rows.push(Row::of(lead.rest().iter().cloned().chain([more])));
+        let more = StyledPiece::new(&format!("… {}", count(hidden as u64, "more row")), look.theme.dim);
+        rows.push(Row::from_pieces(lead.continuation_prefix().iter().cloned().chain([more])));
     }
     rows
 }
@@ -359,32 +362,32 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
         (true, _) if !agent.model.is_empty() => agent.model.clone(),
         (_, true) => agent.name.clone(),
         (_, false) => {
-            let title = Piece::line(&agent.title, room / 2, theme.text);
+            let title = StyledPiece::line(&agent.title, room / 2, theme.text);
             format!("{} “{}”", agent.name, title.text())
         }
     };
     let name = if agent.is_kept { format!("{name} · kept") } else { name };
-    let left = room.saturating_sub(crate::rows::width(Piece::line(&name, room, theme.text).text()) + 3);
+    let left = room.saturating_sub(crate::rows::width(StyledPiece::line(&name, room, theme.text).text()) + 3);
     let last = agent.calls.last().map(|call| call.label(left));
     let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
     let text = format!("{name} · {state}");
-    let mut rows = vec![Row::of([
-        Piece::new(&branch, theme.dim),
-        Piece::new(mark.0, mark.1),
-        Piece::line(&text, room, theme.text),
+    let mut rows = vec![Row::from_pieces([
+        StyledPiece::new(&branch, theme.dim),
+        StyledPiece::new(mark.0, mark.1),
+        StyledPiece::line(&text, room, theme.text),
     ])];
     if !is_unfolded {
         return rows;
     }
     let room = room.saturating_sub(4);
-    let model = Piece::line(&agent.model, room, theme.dim);
-    rows.push(Row::of([Piece::new(&indent, theme.text), Piece::new("│ ", theme.dim), model]));
+    let model = StyledPiece::line(&agent.model, room, theme.dim);
+    rows.push(Row::from_pieces([StyledPiece::new(&indent, theme.text), StyledPiece::new("│ ", theme.dim), model]));
     for call in &agent.calls {
         agent_call_rows(call, &indent, look, &mut rows);
     }
-    let lead = Lead::same(vec![Piece::new(&format!("{indent}│ "), theme.dim)]);
+    let lead = Lead::same(vec![StyledPiece::new(&format!("{indent}│ "), theme.dim)]);
     if agent.end.is_some() && !agent.words.trim().is_empty() {
-        wrap(&[Piece::new(agent.words.trim(), theme.dim)], look.columns, &lead, &mut rows);
+        wrap(&[StyledPiece::new(agent.words.trim(), theme.dim)], look.columns, &lead, &mut rows);
     }
     rows
 }
@@ -397,11 +400,15 @@ fn agent_call_rows(call: &AgentCall, indent: &str, look: &Look, rows: &mut Vec<R
         CallState::Done => ("✓ ", theme.good),
         _ => ("○ ", theme.accent),
     };
-    let mut row = Row::of([Piece::new(indent, theme.text), Piece::new("├ ", theme.dim), Piece::new(mark, style)]);
+    let mut row = Row::from_pieces([
+        StyledPiece::new(indent, theme.text),
+        StyledPiece::new("├ ", theme.dim),
+        StyledPiece::new(mark, style),
+    ]);
     let room = look.columns.saturating_sub(row.width() + 2);
-    row.push(Piece::line(&call.label(room), room, theme.dim));
+    row.push(StyledPiece::line(&call.label(room), room, theme.dim));
     rows.push(row);
-    let lead = Lead::same(vec![Piece::new(&format!("{indent}│   "), theme.dim)]);
+    let lead = Lead::same(vec![StyledPiece::new(&format!("{indent}│   "), theme.dim)]);
     if !call.failure.is_empty() {
         rows.extend(failure(&call.failure, &lead, look));
     }

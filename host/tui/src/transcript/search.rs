@@ -2,7 +2,7 @@
 
 use crate::rows::Row;
 use crate::transcript::Transcript;
-use crate::transcript::needle::{Form, Needle};
+use crate::transcript::needle::{DisplayForm, Needle};
 use crate::transcript::window::Position;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Transcript {
         is_down: bool,
         now: Duration,
     ) -> Option<usize> {
-        let is_unfolded = Some(needle.form_of(&self.entries[item].item)? == Form::Unfolded);
+        let is_unfolded = Some(needle.form_of(&self.entries[item].item)? == DisplayForm::Unfolded);
         if self.is_foldable(item) && self.entries[item].is_unfolded != is_unfolded {
             (self.entries[item].is_unfolded, self.entries[item].rows) = (is_unfolded, None);
         }

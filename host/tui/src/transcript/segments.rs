@@ -12,16 +12,16 @@ const FENCE_LINES: usize = 100;
 
 /// A part of the model's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct TextSegment {
     text: String,
     /// The line that opened the code block where the segment begins.
     fence: Option<String>,
-    scan: Scan,
+    scan: SegmentScan,
 }
 
 /// State of the search for the end of a segment, which continues where it stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Scan {
+struct SegmentScan {
     /// Offset of the first line that is not scanned.
     at: usize,
     lines: usize,
@@ -29,7 +29,7 @@ struct Scan {
     is_after_blank: bool,
 }
 
-impl Segment {
+impl TextSegment {
     /// Creates the first segment of a text.
     pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
@@ -37,11 +37,11 @@ impl Segment {
 
     /// Returns the segment as Markdown that stands for itself.
     pub(crate) fn markdown(&self) -> Cow<'_, str> {
-        self.part(0..self.text.len())
+        self.slice_markdown(0..self.text.len())
     }
 
     /// Returns a part of the segment, from one item to another, as Markdown that stands for itself.
-    pub(crate) fn part(&self, range: Range<usize>) -> Cow<'_, str> {
+    pub(crate) fn slice_markdown(&self, range: Range<usize>) -> Cow<'_, str> {
         let text = &self.text[range.clone()];
         match self.fence.as_ref().filter(|_| range.start == 0) {
             Some(fence) => format!("{fence}\n{text}").into(),
@@ -50,9 +50,9 @@ impl Segment {
     }
 
     /// Returns the empty segment that follows if this one ends here.
-    pub(crate) fn rest(&self) -> Self {
+    pub(crate) fn following_segment(&self) -> Self {
         let fence = self.scan.fence.clone();
-        Self { text: String::new(), scan: Scan { fence: fence.clone(), ..Scan::default() }, fence }
+        Self { text: String::new(), scan: SegmentScan { fence: fence.clone(), ..SegmentScan::default() }, fence }
     }
 
     /// Returns whether the segment continues the block of the one before.
@@ -90,15 +90,15 @@ impl Segment {
     }
 
     /// Appends a piece and returns the segments that follow this one now.
-    pub(crate) fn push(&mut self, piece: &str) -> Vec<Segment> {
+    pub(crate) fn push(&mut self, piece: &str) -> Vec<TextSegment> {
         self.text.push_str(piece);
-        let mut more: Vec<Segment> = Vec::new();
+        let mut more: Vec<TextSegment> = Vec::new();
         loop {
             let last = more.last_mut().unwrap_or(self);
             let Some((end, fence)) = last.end() else { return more };
             let text = last.text.split_off(end);
-            let scan = Scan { fence: fence.clone(), ..Scan::default() };
-            more.push(Segment { text, fence, scan });
+            let scan = SegmentScan { fence: fence.clone(), ..SegmentScan::default() };
+            more.push(TextSegment { text, fence, scan });
         }
     }
 
@@ -134,8 +134,8 @@ impl Segment {
 }
 
 /// Splits a complete text.
-pub(crate) fn segments(text: &str) -> Vec<Segment> {
-    let mut first = Segment::default();
+pub(crate) fn segments(text: &str) -> Vec<TextSegment> {
+    let mut first = TextSegment::default();
     let more = first.push(text);
     std::iter::once(first).chain(more).collect()
 }
@@ -176,8 +176,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn texts(segments: &[Segment]) -> Vec<&str> {
-        segments.iter().map(Segment::text).collect()
+    fn texts(segments: &[TextSegment]) -> Vec<&str> {
+        segments.iter().map(TextSegment::text).collect()
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn items_of_the_top_level_are_found_one_after_another() {
         let items = |text: &str| {
-            let segment = Segment::new(text);
+            let segment = TextSegment::new(text);
             let starts = std::iter::successors(segment.next_item(0), |from| segment.next_item(*from));
             starts.map(|at| text[at..].lines().next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
         };
@@ -214,7 +214,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_give_the_segments_of_the_whole(text in "([a-c`~ -]{0,4}\n?){0,40}", sizes in prop::collection::vec(1_usize..9, 1..60)) {
-            let (mut grown, mut rest, mut sizes) = (vec![Segment::default()], text.as_str(), sizes.into_iter().cycle());
+            let (mut grown, mut rest, mut sizes) = (vec![TextSegment::default()], text.as_str(), sizes.into_iter().cycle());
             while !rest.is_empty() {
                 let (piece, more) = rest.split_at(sizes.next().unwrap().min(rest.len()));
                 let last = grown.last_mut().unwrap();

@@ -1,7 +1,7 @@
 //! The rows that the inline form has given to the terminal's scrollback.
 
-use crate::rows::{Piece, Row};
-use crate::transcript::{Item, Transcript};
+use crate::rows::{Row, StyledPiece};
+use crate::transcript::{Transcript, TranscriptItem};
 use std::time::Duration;
 
 /// Items of an earlier conversation that are shown when it is continued.
@@ -42,7 +42,11 @@ impl Transcript {
     /// the last message of the user.
     pub(crate) fn settle_history(&mut self) {
         let from = match self.settled.is_below {
-            true => self.entries.iter().rposition(|entry| matches!(entry.item, Item::User(_))).unwrap_or(self.len()),
+            true => self
+                .entries
+                .iter()
+                .rposition(|entry| matches!(entry.item, TranscriptItem::User(_)))
+                .unwrap_or(self.len()),
             false => self.len().saturating_sub(HISTORY_ITEMS),
         };
         let skipped = (from > 0).then_some(from);
@@ -54,7 +58,7 @@ impl Transcript {
         let mut rows = Vec::new();
         if let Some(skipped) = self.settled.skipped.take() {
             let text = format!("… {skipped} earlier blocks; scroll up with the keyboard to read them");
-            rows.push(Row::of([Piece::line(&text, self.look.columns, self.look.theme.dim)]));
+            rows.push(Row::from_pieces([StyledPiece::line(&text, self.look.columns, self.look.theme.dim)]));
         }
         while self.settled.item < self.len() && self.is_final(self.settled.item) {
             let at = self.settled.item;
@@ -105,19 +109,27 @@ impl Transcript {
             return false;
         }
         match &self.entries[at].item {
-            Item::User(_) | Item::Folded(_) | Item::Page(_) | Item::Note(..) => true,
-            Item::Thinking(thinking) => thinking.is_done || !self.is_written(at),
-            Item::Text(_) => !self.is_written(at),
-            Item::Call(call) => call.is_over() || !self.calls.values().any(|call| *call == at),
+            TranscriptItem::User(_)
+            | TranscriptItem::Folded(_)
+            | TranscriptItem::Page(_)
+            | TranscriptItem::Note(..) => true,
+            TranscriptItem::Thinking(thinking) => thinking.is_done || !self.is_written(at),
+            TranscriptItem::Text(_) => !self.is_written(at),
+            TranscriptItem::Call(call) => call.is_over() || !self.calls.values().any(|call| *call == at),
             // One of the branches will be kept.
-            Item::Agent(agent) => agent.end.is_some() && !agent.is_branch || !self.runs.items().any(|run| run == at),
+            TranscriptItem::Agent(agent) => {
+                agent.end.is_some() && !agent.is_branch || !self.runs.items().any(|run| run == at)
+            }
         }
     }
 
     /// Returns whether the model may append to an item.
     fn is_written(&self, at: usize) -> bool {
-        let is_last =
-            || self.entries[at + 1..].iter().all(|entry| !matches!(entry.item, Item::Text(_) | Item::Thinking(_)));
+        let is_last = || {
+            self.entries[at + 1..]
+                .iter()
+                .all(|entry| !matches!(entry.item, TranscriptItem::Text(_) | TranscriptItem::Thinking(_)))
+        };
         self.writing.is_some_and(|from| at >= from) && is_last()
     }
 }

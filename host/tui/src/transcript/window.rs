@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A row of an item, counted with the empty ones above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RowPosition {
     pub(crate) item: usize,
     pub(crate) row: usize,
 }
@@ -32,7 +32,7 @@ impl Position {
 
 impl Transcript {
     /// Returns the rows of the window with their places, at most `height`.
-    pub(crate) fn visible(&mut self, height: usize, now: Duration) -> Vec<(Place, Row)> {
+    pub(crate) fn visible(&mut self, height: usize, now: Duration) -> Vec<(RowPosition, Row)> {
         let (item, row) = match self.position {
             Position::End => self.last_page(height, now),
             Position::Top { item, row } => {
@@ -52,9 +52,9 @@ impl Transcript {
         let mut skip = row;
         for item in item..self.len() {
             let gap = self.gap(item);
-            shown.extend((skip..gap).map(|row| (Place { item, row }, Row::default())));
+            shown.extend((skip..gap).map(|row| (RowPosition { item, row }, Row::default())));
             let rows = self.rows(item, now).iter().enumerate().skip(skip.saturating_sub(gap)).take(height);
-            shown.extend(rows.map(|(at, row)| (Place { item, row: gap + at }, row.clone())));
+            shown.extend(rows.map(|(at, row)| (RowPosition { item, row: gap + at }, row.clone())));
             skip = 0;
             if shown.len() >= height {
                 break;

@@ -2,7 +2,7 @@
 
 use crate::commands::command_of;
 use crate::dialog::picker::Pick;
-use crate::input::Request;
+use crate::input::UiRequest;
 use crate::update::{ASKING, App};
 use pinion_protocol::text::count;
 use std::time::Duration;
@@ -18,12 +18,12 @@ impl App {
         match (name, argument) {
             ("exit" | "quit", "") => self.quit(now),
             ("copy", argument) => self.copy_command(argument, now),
-            ("editor", text) => self.requests.push(Request::Edit(text.to_owned())),
+            ("editor", text) => self.requests.push(UiRequest::Edit(text.to_owned())),
             ("keys", _) => self.list_keys(now),
-            ("resume", "") => self.requests.push(Request::List(Pick::Session)),
-            ("model", "") => self.requests.push(Request::List(Pick::Model)),
-            ("theme", "") => self.requests.push(Request::List(Pick::Theme)),
-            ("theme", name) => self.requests.push(Request::Theme(name.to_owned())),
+            ("resume", "") => self.requests.push(UiRequest::List(Pick::Session)),
+            ("model", "") => self.requests.push(UiRequest::List(Pick::Model)),
+            ("theme", "") => self.requests.push(UiRequest::List(Pick::Theme)),
+            ("theme", name) => self.requests.push(UiRequest::Theme(name.to_owned())),
             ("plan", task) => self.plan_command(task, now),
             ("execute", file) => self.execute_command(file, now),
             ("btw", "") => self.hint("`/btw` takes a question", now),
@@ -31,14 +31,14 @@ impl App {
                 self.transcript.follow();
                 self.hint(ASKING, now);
                 self.asides += 1;
-                self.requests.push(Request::Aside(question.to_owned()));
+                self.requests.push(UiRequest::Aside(question.to_owned()));
             }
             (name, argument) if self.commands.iter().any(|command| command.name == name && command.is_immediate) => {
                 self.transcript.follow();
                 if name == "mode" && !argument.is_empty() {
                     self.leave_plan_mode();
                 }
-                self.requests.push(Request::Own(text.to_owned()));
+                self.requests.push(UiRequest::Own(text.to_owned()));
             }
             _ => return false,
         }
@@ -86,6 +86,6 @@ impl App {
 
     pub(super) fn copy_text(&mut self, text: String, what: &str, now: Duration) {
         self.hint(format!("copied {} of {what}", count(text.chars().count() as u64, "character")), now);
-        self.requests.push(Request::Copy(text));
+        self.requests.push(UiRequest::Copy(text));
     }
 }

@@ -1,8 +1,8 @@
 //! Completion of slash commands, their arguments, and files.
 
-use crate::dialog::picker::Choice;
+use crate::dialog::picker::PickChoice;
 use crate::fuzzy::{best, filter, matches};
-use crate::input::Request;
+use crate::input::UiRequest;
 use crate::update::{App, attached};
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ const MAX_ENTRIES: usize = 100;
 pub(crate) struct Popup {
     /// Offset where the completed text begins.
     start: usize,
-    pub(crate) choices: Vec<Choice>,
+    pub(crate) choices: Vec<PickChoice>,
     pub(crate) selected: usize,
-    kind: Kind,
+    kind: CompletionKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CompletionKind {
     Command,
     Argument,
     File,
@@ -28,7 +28,7 @@ enum Kind {
 
 /// The search for completions.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(super) struct CompletionSearch {
     /// The text and cursor that the last search was for.
     last: (u64, usize),
     /// Number of the last request.
@@ -81,14 +81,14 @@ impl App {
         let choice = |at: usize| {
             let command = &self.commands[at];
             let hint = if command.hint.is_empty() { String::new() } else { format!(" {}", command.hint) };
-            Choice {
+            PickChoice {
                 value: format!("/{} ", command.name),
                 label: format!("/{}{hint}", command.name),
                 detail: command.description.clone(),
             }
         };
         let choices = matches.into_iter().map(choice).collect();
-        self.open(0, choices, Kind::Command);
+        self.open(0, choices, CompletionKind::Command);
     }
 
     fn complete_argument(&mut self, command: String, argument: String) {
@@ -97,7 +97,7 @@ impl App {
         }
         self.completion.id += 1;
         self.completion.start = 1 + command.len() + 1;
-        self.requests.push(Request::Complete { id: self.completion.id, command, argument });
+        self.requests.push(UiRequest::Complete { id: self.completion.id, command, argument });
     }
 
     /// Returns the form of the arguments of the command in the editor, while it has no arguments.
@@ -108,10 +108,10 @@ impl App {
     }
 
     /// Shows the completions of an argument, unless the user has typed on.
-    pub(super) fn completions(&mut self, id: u64, choices: Vec<Choice>) {
+    pub(super) fn completions(&mut self, id: u64, choices: Vec<PickChoice>) {
         let is_current = self.completion.id == id && self.completion.last.0 == self.composer.version();
         if is_current && !self.completion.is_closed && self.composer.text().starts_with('/') {
-            self.open(self.completion.start, choices, Kind::Argument);
+            self.open(self.completion.start, choices, CompletionKind::Argument);
         }
     }
 
@@ -119,7 +119,7 @@ impl App {
     fn complete_file(&mut self, start: usize, query: &str) {
         if query.is_empty() || !self.completion.has_files {
             self.completion.has_files = true;
-            self.requests.push(Request::ListFiles);
+            self.requests.push(UiRequest::ListFiles);
         }
         let files = self.files.clone();
         let is_same = |known: &Narrowed| Arc::ptr_eq(&known.files, &files) && query.starts_with(&known.query);
@@ -130,11 +130,11 @@ impl App {
         let narrowed = found.iter().map(|(.., at)| *at).collect();
         self.completion.narrowed = Some(Narrowed { files: files.clone(), query: query.to_owned(), matches: narrowed });
         let choice =
-            |at: usize| Choice { value: attached(&files[at]), label: files[at].clone(), detail: String::new() };
-        self.open(start, best(found, MAX_ENTRIES).into_iter().map(choice).collect(), Kind::File);
+            |at: usize| PickChoice { value: attached(&files[at]), label: files[at].clone(), detail: String::new() };
+        self.open(start, best(found, MAX_ENTRIES).into_iter().map(choice).collect(), CompletionKind::File);
     }
 
-    fn open(&mut self, start: usize, choices: Vec<Choice>, kind: Kind) {
+    fn open(&mut self, start: usize, choices: Vec<PickChoice>, kind: CompletionKind) {
         self.popup = Some(Popup { start, choices, selected: 0, kind }).filter(|popup| !popup.choices.is_empty());
     }
 
@@ -167,19 +167,19 @@ impl App {
 
     /// Returns the remark below the completions.
     pub(crate) fn popup_remark(&self) -> Option<&'static str> {
-        let is_of_files = self.popup.as_ref().is_some_and(|popup| popup.kind == Kind::File);
+        let is_of_files = self.popup.as_ref().is_some_and(|popup| popup.kind == CompletionKind::File);
         (is_of_files && self.is_cut).then_some("… among the first files only, because there are too many")
     }
 
     /// Returns whether Enter completes instead of sending: an unfinished command, or an unfinished name of a file.
     pub(super) fn completes_on_enter(&self) -> bool {
         self.popup.as_ref().is_some_and(|popup| match popup.kind {
-            Kind::File => {
+            CompletionKind::File => {
                 let typed = &self.composer.text()[popup.start.min(self.composer.cursor())..self.composer.cursor()];
                 popup.choices.get(popup.selected).is_none_or(|choice| choice.value.trim_end() != typed)
             }
-            Kind::Argument => false,
-            Kind::Command => {
+            CompletionKind::Argument => false,
+            CompletionKind::Command => {
                 let typed = self.composer.text().trim_start_matches('/');
                 !self.commands.iter().any(|command| command.name == typed)
             }

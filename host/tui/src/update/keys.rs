@@ -5,7 +5,7 @@ use crate::composer::{Composer, MAX_OPEN, Motion, Unopened, is_plain};
 use crate::dialog::approval::Approval;
 use crate::dialog::picker::{Pick, Picker};
 use crate::dialog::plugin::PluginDialog;
-use crate::input::Request;
+use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::transcript::Look;
 use crate::update::App;
@@ -39,9 +39,9 @@ impl App {
         self.type_ahead(key, action);
         if let Some(approval) = &mut self.approval {
             if let Some(answer) = approval.key(key, action, now) {
-                if answer == crate::dialog::approval::Answer::Interrupt {
+                if answer == crate::dialog::approval::ApprovalAnswer::Interrupt {
                     self.quitting = (action == Some(Action::Cancel)).then_some(now);
-                    self.requests.push(Request::Interrupt);
+                    self.requests.push(UiRequest::Interrupt);
                 }
                 self.answer(answer);
             }
@@ -49,7 +49,7 @@ impl App {
         }
         if self.dialog.is_some() && key.modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('c') {
             self.quitting = (action == Some(Action::Cancel)).then_some(now);
-            self.requests.push(Request::Interrupt);
+            self.requests.push(UiRequest::Interrupt);
             return self.reply(Err(DialogError::Dismissed));
         }
         if let Some(dialog) = &mut self.dialog {
@@ -126,15 +126,15 @@ impl App {
                     self.hint_at_block(bytes, now);
                 }
             }
-            Action::Edit => self.requests.push(Request::Edit(self.composer.message())),
-            Action::PastePicture => self.requests.push(Request::PastePicture),
+            Action::Edit => self.requests.push(UiRequest::Edit(self.composer.message())),
+            Action::PastePicture => self.requests.push(UiRequest::PastePicture),
             Action::Mode => self.next_mode(now),
             Action::Plan => self.toggle_plan_mode(now),
             Action::History => self.history(now),
             Action::Palette => self.palette(now),
-            Action::ThinkingLevel => self.requests.push(Request::NextThinking),
-            Action::Models => self.requests.push(Request::List(Pick::Model)),
-            Action::Sessions => self.requests.push(Request::List(Pick::Session)),
+            Action::ThinkingLevel => self.requests.push(UiRequest::NextThinking),
+            Action::Models => self.requests.push(UiRequest::List(Pick::Model)),
+            Action::Sessions => self.requests.push(UiRequest::List(Pick::Session)),
             Action::Queue => self.list_queue(now),
             Action::Unfold => {
                 self.transcript.forget_folds();
@@ -152,13 +152,13 @@ impl App {
             }
             Action::Copy => self.copy(now),
             Action::CopyCode => self.copy_code(1, now),
-            Action::Redraw => self.requests.push(Request::Redraw),
-            Action::Suspend => self.requests.push(Request::Suspend),
+            Action::Redraw => self.requests.push(UiRequest::Redraw),
+            Action::Suspend => self.requests.push(UiRequest::Suspend),
             Action::Help => self.list_keys(now),
             Action::Up if self.select_completion(false) => {}
             Action::Down if self.select_completion(true) => {}
             Action::Up if self.composer.is_empty() && self.queue.has_any() => self.unqueue(now),
-            Action::Up => drop(self.composer.up()),
+            Action::Up => drop(self.composer.move_up()),
             Action::Down => drop(self.composer.down()),
             _ => {}
         }
@@ -232,8 +232,8 @@ impl App {
         self.popup = None;
         self.transcript.unselect();
         self.end_view();
-        let text = self.composer.take();
-        self.requests.push(Request::Remember(text.clone()));
+        let text = self.composer.take_message();
+        self.requests.push(UiRequest::Remember(text.clone()));
         let text = of_hash(&text).or_else(|| of_word(&text)).unwrap_or(text);
         self.vi.reset();
         match self.own_command(&text, now) {
@@ -252,7 +252,7 @@ impl App {
                 self.stop();
             }
         } else if self.asides > 0 {
-            self.requests.push(Request::CancelAsides);
+            self.requests.push(UiRequest::CancelAsides);
         }
     }
 
@@ -281,7 +281,7 @@ impl App {
         if self.draft.1.take().is_some() {
             self.save_draft();
         }
-        self.requests.push(Request::Quit);
+        self.requests.push(UiRequest::Quit);
     }
 
     fn cancel(&mut self, now: Duration) {

@@ -1,7 +1,7 @@
 //! Lists for the user to pick from, and the effects of a choice.
 
-use crate::dialog::picker::{Choice, Pick, Picked, Picker};
-use crate::input::Request;
+use crate::dialog::picker::{Pick, PickChoice, Picked, Picker};
+use crate::input::UiRequest;
 use crate::keys::KeyMap;
 use crate::update::App;
 use crate::update::plan::KEEP;
@@ -15,13 +15,13 @@ const BUSY: &str = "wait for the agent, or interrupt it";
 impl App {
     /// Opens a list, or shows another scope of the one on the screen. A directory without sessions is not a reason to
     /// list no sessions.
-    pub(super) fn offer(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
+    pub(super) fn offer(&mut self, pick: Pick, choices: Vec<PickChoice>, now: Duration) {
         let other_scope = self.picker.as_mut().filter(|picker| picker.pick.is_sessions() && pick.is_sessions());
         if let Some(picker) = other_scope {
             picker.pick = pick;
             picker.replace(choices);
         } else if choices.is_empty() && pick == Pick::Session {
-            return self.requests.push(Request::List(Pick::AllSessions));
+            return self.requests.push(UiRequest::List(Pick::AllSessions));
         } else if choices.is_empty() {
             return self.hint("nothing to choose from", now);
         } else {
@@ -36,7 +36,7 @@ impl App {
     }
 
     /// Takes the changed entries of a list over, unless it was closed meanwhile.
-    pub(super) fn relist(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
+    pub(super) fn relist(&mut self, pick: Pick, choices: Vec<PickChoice>, now: Duration) {
         let Some(picker) = self.picker.as_mut().filter(|picker| picker.pick == pick) else { return };
         if picker.replace(choices) {
             picker.mark(&self.status.facts.session, "this conversation");
@@ -55,19 +55,19 @@ impl App {
     }
 
     pub(super) fn history(&mut self, now: Duration) {
-        let choice = |text: &str| Choice { value: text.to_owned(), label: text.to_owned(), detail: String::new() };
+        let choice = |text: &str| PickChoice { value: text.to_owned(), label: text.to_owned(), detail: String::new() };
         let choices = self.composer.past().map(choice).collect();
         self.offer(Pick::History, choices, now);
     }
 
     /// Lists commands, and the effects of keys.
     pub(super) fn palette(&mut self, now: Duration) {
-        let commands = self.commands.iter().map(|command| Choice {
+        let commands = self.commands.iter().map(|command| PickChoice {
             value: command.name.clone(),
             label: format!("/{} {}", command.name, command.hint).trim_end().to_owned(),
             detail: command.description.clone(),
         });
-        let actions = self.settings.keys.actions().map(|(name, description, keys)| Choice {
+        let actions = self.settings.keys.actions().map(|(name, description, keys)| PickChoice {
             value: format!("{ACTION}{name}"),
             label: description.to_owned(),
             detail: keys.join(", "),
@@ -78,7 +78,7 @@ impl App {
 
     /// Lists keys with their effects; a choice causes the effect.
     pub(super) fn list_keys(&mut self, now: Duration) {
-        let choices = self.settings.keys.actions().map(|(name, description, keys)| Choice {
+        let choices = self.settings.keys.actions().map(|(name, description, keys)| PickChoice {
             value: format!("{ACTION}{name}"),
             label: if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") },
             detail: format!("{description} ({name})"),
@@ -106,9 +106,9 @@ impl App {
             Some(Pick::Session | Pick::AllSessions) if self.status.is_busy() => self.hint(BUSY, now),
             Some(Pick::Session | Pick::AllSessions) => {
                 self.status.begin(now);
-                self.requests.push(Request::Resume(choice.value));
+                self.requests.push(UiRequest::Resume(choice.value));
             }
-            Some(Pick::Theme) => self.requests.push(Request::Theme(choice.value)),
+            Some(Pick::Theme) => self.requests.push(UiRequest::Theme(choice.value)),
             Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
             Some(Pick::Palette | Pick::Keys) => match choice.value.strip_prefix(ACTION).map(KeyMap::action_of) {
                 Some(action) => action.into_iter().for_each(|action| self.act(action, now)),
@@ -124,18 +124,18 @@ impl App {
     fn session_picked(&mut self, picked: Picked, now: Duration) {
         let list = self.picker.as_ref().map_or(Pick::Session, |picker| picker.pick);
         match picked {
-            Picked::Delete(id) => self.requests.push(Request::DeleteSession { id, list }),
-            Picked::Rename(id, name) => self.requests.push(Request::RenameSession { id, name, list }),
-            Picked::Copy(id) => self.requests.push(Request::CopyCommand(id)),
+            Picked::Delete(id) => self.requests.push(UiRequest::DeleteSession { id, list }),
+            Picked::Rename(id, name) => self.requests.push(UiRequest::RenameSession { id, name, list }),
+            Picked::Copy(id) => self.requests.push(UiRequest::CopyCommand(id)),
             Picked::Scope => {
                 let other = if list == Pick::Session { Pick::AllSessions } else { Pick::Session };
-                self.requests.push(Request::List(other));
+                self.requests.push(UiRequest::List(other));
             }
             Picked::Fork(_) if self.status.is_busy() => self.notice(BUSY.to_owned(), now),
             Picked::Fork(id) => {
                 self.picker = None;
                 self.status.begin(now);
-                self.requests.push(Request::Fork(id));
+                self.requests.push(UiRequest::Fork(id));
             }
             Picked::Nothing | Picked::Closed | Picked::Choice(_) | Picked::Queued(..) => {}
         }
@@ -146,7 +146,7 @@ impl App {
         let lacking = self.picker.as_ref().and_then(Picker::lacks_preview);
         if lacking != self.previewed.as_deref() {
             self.previewed = lacking.map(str::to_owned);
-            self.requests.extend(self.previewed.clone().map(Request::Preview));
+            self.requests.extend(self.previewed.clone().map(UiRequest::Preview));
         }
     }
 }

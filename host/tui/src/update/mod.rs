@@ -17,17 +17,17 @@ mod vi;
 pub(crate) use self::completion::Popup;
 
 use self::modes::Planning;
-use self::queue::Queue;
+use self::queue::InputQueue;
 
 use crate::composer::Composer;
-use crate::dialog::approval::{Answer, Approval};
+use crate::dialog::approval::{Approval, ApprovalAnswer};
 use crate::dialog::picker::Picker;
-use crate::dialog::plugin::{PluginDialog, Reply};
-use crate::highlight::Job;
-use crate::input::{Facts, Input, Request, SlashCommand};
+use crate::dialog::plugin::{DialogReply, PluginDialog};
+use crate::highlight::HighlightJob;
+use crate::input::{Facts, Input, SlashCommand, UiRequest};
 use crate::keys::KeyMap;
 use crate::links::Links;
-use crate::status::{Segment, Status, time};
+use crate::status::{StatusSegment, WorkStatus, time};
 use crate::theme::Theme;
 use crate::transcript::{FRAME, Tone, Transcript};
 use crate::vi::Vi;
@@ -48,7 +48,7 @@ const ASKING: &str = "asking beside the conversation; the answer follows";
 
 /// Settings of the UI.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct UiSettings {
     /// Styles by role.
     pub theme: Theme,
     /// Actions of keys.
@@ -64,7 +64,7 @@ pub struct Settings {
     /// Notifies the user when a question waits, and when work ends that took at least this long; `None` for never.
     pub notify_after: Option<Duration>,
     /// Parts of the status line.
-    pub status: Vec<Segment>,
+    pub status: Vec<StatusSegment>,
     /// The editor has the keys of vi.
     pub has_vi_keys: bool,
     /// Draws no moving marks.
@@ -75,7 +75,7 @@ pub struct Settings {
     pub is_inline: bool,
 }
 
-impl Default for Settings {
+impl Default for UiSettings {
     fn default() -> Self {
         let (theme, keys) = (Theme::plain(), KeyMap::default());
         Self {
@@ -86,7 +86,7 @@ impl Default for Settings {
             has_thinking: false,
             is_unfolded: false,
             notify_after: Some(LONG_WORK),
-            status: Segment::DEFAULT.to_vec(),
+            status: StatusSegment::DEFAULT.to_vec(),
             has_vi_keys: false,
             has_reduced_motion: false,
             has_mouse: false,
@@ -98,10 +98,10 @@ impl Default for Settings {
 /// The full-screen UI.
 #[derive(Debug)]
 pub struct App {
-    pub(crate) settings: Settings,
+    pub(crate) settings: UiSettings,
     pub(crate) transcript: Transcript,
     pub(crate) composer: Composer,
-    pub(crate) status: Status,
+    pub(crate) status: WorkStatus,
     pub(crate) approval: Option<Approval>,
     /// The dialog of a plugin; never together with an approval.
     pub(crate) dialog: Option<PluginDialog>,
@@ -110,7 +110,7 @@ pub struct App {
     /// The words that the transcript is searched for, while they are written.
     pub(crate) search: Option<Composer>,
     /// Messages and commands that wait for the end of the work in progress, and messages that the agent has not read yet.
-    pub(crate) queue: Queue,
+    pub(crate) queue: InputQueue,
     /// A remark below the editor, and the time when it disappears.
     pub(crate) hint: Option<(String, Duration)>,
     /// Rows of the transcript on the screen.
@@ -127,7 +127,7 @@ pub struct App {
     files: Arc<Vec<String>>,
     /// There are more files than these.
     is_cut: bool,
-    completion: completion::Search,
+    completion: completion::CompletionSearch,
     /// The versions of the message and the queue that were kept last, and the time to keep the present ones.
     draft: ((u64, u64), Option<Duration>),
     /// The mode that plan mode replaced in the middle of a run, until that has ended.
@@ -142,12 +142,12 @@ pub struct App {
     is_focused: bool,
     /// The session whose preview was requested last.
     previewed: Option<String>,
-    requests: Vec<Request>,
+    requests: Vec<UiRequest>,
 }
 
 impl App {
     /// Creates the UI of an empty conversation.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: UiSettings) -> Self {
         let mut transcript = Transcript::new(settings.theme.clone());
         transcript.set_look(|look| {
             (look.has_ledgers, look.has_grants) = (settings.has_ledgers, settings.has_grants);
@@ -157,13 +157,13 @@ impl App {
             transcript,
             settings,
             composer: Composer::default(),
-            status: Status::default(),
+            status: WorkStatus::default(),
             approval: None,
             dialog: None,
             picker: None,
             popup: None,
             search: None,
-            queue: Queue::default(),
+            queue: InputQueue::default(),
             hint: None,
             height: 1,
             links: Links::default(),
@@ -174,7 +174,7 @@ impl App {
             commands: Vec::new(),
             files: Arc::default(),
             is_cut: false,
-            completion: completion::Search::default(),
+            completion: completion::CompletionSearch::default(),
             draft: ((0, 0), None),
             mode_before: None,
             asides: 0,
@@ -187,7 +187,7 @@ impl App {
     }
 
     /// Applies an input and returns the actions to take. `now` is the time since any fixed moment and never decreases.
-    pub fn handle(&mut self, input: Input, now: Duration) -> Vec<Request> {
+    pub fn handle(&mut self, input: Input, now: Duration) -> Vec<UiRequest> {
         match input {
             Input::Terminal(event) => self.terminal(&event, now),
             Input::Event(event) => self.event(&event, now),
@@ -277,7 +277,7 @@ impl App {
         let approval = self.approval.as_ref().and_then(Approval::deadline);
         let dialog = self.dialog.as_ref().and_then(PluginDialog::deadline);
         let picker = self.picker.as_ref().and_then(Picker::deadline);
-        let has_age = self.settings.status.contains(&Segment::CacheAge);
+        let has_age = self.settings.status.contains(&StatusSegment::CacheAge);
         let cache = self.status.cache_deadline(now).filter(|_| has_age);
         [frame, hint, approval, dialog, picker, cache, self.draft.1].into_iter().flatten().min()
     }
@@ -307,7 +307,7 @@ impl App {
     fn save_draft(&mut self) {
         let sent = self.queue.sent().iter().map(String::as_str);
         let queue = sent.chain(self.queue.texts()).map(str::to_owned).collect();
-        self.requests.push(Request::SaveDraft { text: self.composer.message(), queue });
+        self.requests.push(UiRequest::SaveDraft { text: self.composer.message(), queue });
     }
 
     fn event(&mut self, event: &Event, now: Duration) {
@@ -340,7 +340,7 @@ impl App {
 
     fn notify(&mut self, text: &str) {
         if self.settings.notify_after.is_some() && !self.is_focused {
-            self.requests.push(Request::Notify(text.to_owned()));
+            self.requests.push(UiRequest::Notify(text.to_owned()));
         }
     }
 
@@ -348,14 +348,14 @@ impl App {
         self.hint = Some((text.into(), now + HINT));
     }
 
-    fn answer(&mut self, answer: Answer) {
+    fn answer(&mut self, answer: ApprovalAnswer) {
         let Some(approval) = self.approval.take() else { return };
-        self.requests.push(Request::Answer(approval.id(), answer));
+        self.requests.push(UiRequest::Answer(approval.id(), answer));
     }
 
-    fn reply(&mut self, reply: Reply) {
+    fn reply(&mut self, reply: DialogReply) {
         let Some(dialog) = self.dialog.take() else { return };
-        self.requests.push(Request::Reply(dialog.id(), reply));
+        self.requests.push(UiRequest::Reply(dialog.id(), reply));
     }
 
     fn terminal(&mut self, event: &TerminalEvent, now: Duration) {
@@ -392,7 +392,7 @@ impl App {
 
     /// Returns code that frames lack the parts of, for a [`Highlighter`](crate::Highlighter). To be asked after each
     /// frame and each [`Input::Highlighted`]; there is one job at a time.
-    pub fn unlit(&self) -> Option<Job> {
+    pub fn unlit(&self) -> Option<HighlightJob> {
         self.transcript.unlit()
     }
 

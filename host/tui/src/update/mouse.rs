@@ -3,9 +3,9 @@
 //!
 //! No click answers a question, because it may be meant for the previous screen.
 
-use crate::input::Request;
+use crate::input::UiRequest;
 use crate::keys::Action;
-use crate::transcript::Place;
+use crate::transcript::RowPosition;
 use crate::update::App;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl App {
         }
         self.settings.has_mouse = !self.settings.has_mouse;
         self.transcript.unmark();
-        self.requests.push(Request::Mouse(self.settings.has_mouse));
+        self.requests.push(UiRequest::Mouse(self.settings.has_mouse));
         let hint = match self.settings.has_mouse {
             true => "a drag copies, a click folds, the wheel scrolls",
             false => "the mouse is the terminal's",
@@ -64,7 +64,7 @@ impl App {
     /// Begins to mark text.
     fn press(&mut self, row: usize, column: usize, now: Duration) {
         self.transcript.unmark();
-        if let Some(place) = self.place(row, now) {
+        if let Some(place) = self.find_place(row, now) {
             self.transcript.mark(place, column);
         }
     }
@@ -101,7 +101,7 @@ impl App {
     }
 
     fn click(&mut self, row: usize, now: Duration) {
-        let item = self.place(row, now).map(|place| place.item);
+        let item = self.find_place(row, now).map(|place| place.item);
         if let Some(item) = item.filter(|item| self.transcript.is_foldable(*item)) {
             self.transcript.toggle_at(item);
             self.transcript.reveal(item, self.height, now);
@@ -109,7 +109,7 @@ impl App {
     }
 
     /// Returns the place in the conversation that a row of the screen shows.
-    fn place(&mut self, row: usize, now: Duration) -> Option<Place> {
+    fn find_place(&mut self, row: usize, now: Duration) -> Option<RowPosition> {
         // Completions cover the end of the transcript.
         let is_free = self.popup.is_none() && row < self.height;
         let shown = is_free.then(|| self.transcript.visible(self.height, now))?;

@@ -2,7 +2,7 @@
 
 use crate::shorten::short;
 use crate::status::time;
-use crate::transcript::{Item, Tone};
+use crate::transcript::{Tone, TranscriptItem};
 use crate::update::{App, LONG_WORK};
 use pinion_protocol::text::count;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 impl App {
     /// Adds a page. One that is higher than the screen is shown from its beginning, if the end of the conversation was.
     pub(super) fn show_page(&mut self, text: String, now: Duration) {
-        self.transcript.push(Item::Page(text));
+        self.transcript.push(TranscriptItem::Page(text));
         if !self.settings.is_inline {
             self.transcript.begin_last(self.height, now);
         }

@@ -1,10 +1,10 @@
 //! Plan mode: messages ask for a plan, which the user edits, approves and has executed.
 
 use crate::commands::is_message;
-use crate::dialog::picker::{Choice, Pick, Picker};
-use crate::input::{Facts, Request};
+use crate::dialog::picker::{Pick, PickChoice, Picker};
+use crate::input::{Facts, UiRequest};
 use crate::keys::Action;
-use crate::transcript::{Item, Tone};
+use crate::transcript::{Tone, TranscriptItem};
 use crate::update::App;
 use crate::update::modes::Planning;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl App {
 
     fn use_mode(&mut self, name: String) {
         self.status.facts.approval.clone_from(&name);
-        self.requests.push(Request::Mode(name));
+        self.requests.push(UiRequest::Mode(name));
     }
 
     /// Forgets plan mode, because another one takes its place.
@@ -91,12 +91,12 @@ impl App {
     }
 
     /// Returns the request for a text of the user: in plan mode, a message asks for a plan.
-    pub(super) fn request_for(&mut self, text: String) -> Request {
+    pub(super) fn request_for(&mut self, text: String) -> UiRequest {
         if !self.planning.is_on || !is_message(&text) {
-            return Request::Submit(text);
+            return UiRequest::Submit(text);
         }
         let file = self.planning.file.take().filter(|_| self.planning.is_revised);
-        Request::Plan { text, file }
+        UiRequest::Plan { text, file }
     }
 
     /// Returns whether the list below a plan is on the screen. The plan can be scrolled meanwhile.
@@ -106,7 +106,7 @@ impl App {
 
     /// Shows a plan from its beginning and asks how to continue.
     pub(super) fn plan(&mut self, file: String, text: String, now: Duration) {
-        self.transcript.push(Item::Page(text.clone()));
+        self.transcript.push(TranscriptItem::Page(text.clone()));
         if self.settings.is_inline {
             self.end_view();
             self.transcript.follow();
@@ -119,7 +119,7 @@ impl App {
 
     /// Lists the ways to continue with the plan.
     fn ways(&self) -> Picker {
-        let choice = |value: &str, label: &str, detail: &str| Choice {
+        let choice = |value: &str, label: &str, detail: &str| PickChoice {
             value: value.to_owned(),
             label: label.to_owned(),
             detail: detail.to_owned(),
@@ -154,11 +154,11 @@ impl App {
                 self.end_view();
                 self.transcript.follow();
                 self.status.begin(now);
-                self.requests.push(Request::Execute(file));
+                self.requests.push(UiRequest::Execute(file));
             }
             EDIT => {
                 self.planning.is_edited = true;
-                self.requests.push(Request::Edit(self.planning.text.clone()));
+                self.requests.push(UiRequest::Edit(self.planning.text.clone()));
             }
             REVISE => {
                 (self.planning.is_on, self.planning.is_revised) = (true, true);
@@ -190,7 +190,7 @@ impl App {
         match (edited, self.planning.file.clone()) {
             (Ok(text), Some(file)) => {
                 self.planning.text.clone_from(text);
-                self.requests.push(Request::SavePlan { file, text: text.clone() });
+                self.requests.push(UiRequest::SavePlan { file, text: text.clone() });
             }
             (Err(problem), Some(_)) => self.picker = Some(self.ways_after(problem.clone()).appears_at(now)),
             (_, None) => {}
@@ -228,7 +228,7 @@ impl App {
             _ => {
                 self.planning = Planning::default();
                 self.status.begin(now);
-                self.requests.push(Request::Execute(file.to_owned()));
+                self.requests.push(UiRequest::Execute(file.to_owned()));
             }
         }
     }

@@ -4,8 +4,8 @@
 //! then, because the process may end before. Messages for later and commands wait here for the end of the work.
 
 use crate::commands::{command_of, is_message};
-use crate::dialog::picker::{Choice, OfQueue, Pick, Picker};
-use crate::input::Request;
+use crate::dialog::picker::{OfQueue, Pick, PickChoice, Picker};
+use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::transcript::Tone;
 use crate::update::App;
@@ -20,7 +20,7 @@ const WAITS: &str = "commands wait for the end of the work";
 
 /// Messages and commands that wait, each with a number that it keeps.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct InputQueue {
     waiting: VecDeque<(u64, String)>,
     next: u64,
     /// Messages for the work in progress, in order, until the agent has read or returned them.
@@ -35,7 +35,7 @@ pub(crate) struct Queue {
     version: u64,
 }
 
-impl Queue {
+impl InputQueue {
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -92,21 +92,21 @@ impl Queue {
     }
 
     /// Removes the text with a number; `None` if it was sent meanwhile.
-    fn take(&mut self, number: u64) -> Option<String> {
+    fn remove_text(&mut self, number: u64) -> Option<String> {
         let at = self.waiting.iter().position(|(other, _)| *other == number)?;
         self.version += 1;
         self.waiting.remove(at).map(|(_, text)| text)
     }
 
-    fn send(&mut self, text: String) -> Request {
+    fn send(&mut self, text: String) -> UiRequest {
         self.version += 1;
         self.sent.push(text.clone());
-        Request::Steer(text)
+        UiRequest::Steer(text)
     }
 
     /// Removes the message with a number, for the work in progress.
-    fn steer(&mut self, number: u64) -> Option<Request> {
-        self.take(number).map(|text| self.send(text))
+    fn steer(&mut self, number: u64) -> Option<UiRequest> {
+        self.remove_text(number).map(|text| self.send(text))
     }
 
     /// Follows the run in progress, which reads the messages sent to it.
@@ -239,7 +239,7 @@ impl App {
         if can_urge {
             self.queue.is_urgent = true;
             // A reply is not a call, which a message could interrupt: the messages begin another run.
-            self.requests.push(if self.status.has_calls() { Request::InterruptCalls } else { Request::Interrupt });
+            self.requests.push(if self.status.has_calls() { UiRequest::InterruptCalls } else { UiRequest::Interrupt });
         }
         can_urge
     }
@@ -252,7 +252,7 @@ impl App {
             Some(_) => self.list_queue(now),
             None => {
                 self.queue.is_recalled = true;
-                self.requests.push(Request::Recall);
+                self.requests.push(UiRequest::Recall);
             }
         }
     }
@@ -265,8 +265,8 @@ impl App {
         }
     }
 
-    fn queued(&self) -> Vec<Choice> {
-        let choice = |(number, text): &(u64, String)| Choice {
+    fn queued(&self) -> Vec<PickChoice> {
+        let choice = |(number, text): &(u64, String)| PickChoice {
             value: number.to_string(),
             label: text.chars().take(LABEL).collect(),
             detail: String::new(),
@@ -283,7 +283,7 @@ impl App {
 
     /// Puts a queued text into the editor. The text written there can be brought back if both do not fit.
     pub(super) fn edit_queued(&mut self, number: u64) {
-        let Some(text) = self.queue.take(number) else { return };
+        let Some(text) = self.queue.remove_text(number) else { return };
         match is_message(&text) {
             true => self.put_back(vec![text]),
             false => {
@@ -305,7 +305,7 @@ impl App {
 
     /// Removes a queued text, which a yank brings back.
     fn remove_queued(&mut self, number: u64, now: Duration) {
-        if let Some(text) = self.queue.take(number) {
+        if let Some(text) = self.queue.remove_text(number) {
             self.composer.keep(&text);
             let removed = self.settings.keys.says(Action::Yank, "removed; ", "in the editor brings it back");
             match self.picker.as_mut().filter(|_| !self.queue.is_empty()) {
@@ -325,7 +325,7 @@ impl App {
 
     /// Interrupts the work. Queued messages return to the editor, so that no message is sent unseen.
     pub(super) fn stop(&mut self) {
-        self.requests.push(Request::Interrupt);
+        self.requests.push(UiRequest::Interrupt);
         self.queue.is_recalled = true;
         let queued = std::iter::from_fn(|| self.queue.pop()).collect();
         self.put_back(queued);

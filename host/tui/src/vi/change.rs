@@ -2,8 +2,8 @@
 
 use crate::composer::Composer;
 use crate::vi::command::Command;
-use crate::vi::text::{Class, Target, Text};
-use crate::vi::{Change, Insertion, Mode, Vi};
+use crate::vi::text::{Class, GraphemeText, MotionTarget};
+use crate::vi::{Insertion, Mode, RepeatableChange, Vi};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -20,7 +20,7 @@ const SHORT: &[(char, char, char)] = &[
 
 /// A part of the message that an operator takes, in offsets.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct OperatorSpan {
     pub(super) range: Range<usize>,
     pub(super) is_lines: bool,
 }
@@ -43,7 +43,7 @@ impl Vi {
         }
         match command.key {
             ('j', _) => repeat(times, || composer.down()),
-            ('k', _) => repeat(times, || composer.up()),
+            ('k', _) => repeat(times, || composer.move_up()),
             ('.', _) => self.repeat(command.count, composer),
             ('u', _) => (0..times).for_each(|_| composer.undo()),
             ('U', _) => (0..times).for_each(|_| composer.redo()),
@@ -66,7 +66,7 @@ impl Vi {
                     ('r', Some(c)) => replace(c, times, composer),
                     ('~', _) => swap_case(times, composer),
                     ('J', _) => join(times.max(2) - 1, composer),
-                    (key, _) => self.put(key == 'P', times, composer),
+                    (key, _) => self.paste_text(key == 'P', times, composer),
                 }
                 self.changed(keys, true, undo, composer);
             }
@@ -79,17 +79,17 @@ impl Vi {
         if self.inserts() {
             self.insertion = Some(Insertion { keys, start: composer.cursor(), length: composer.text().len(), undo });
         } else if is_change {
-            self.last = Some(Change { keys, inserted: String::new() });
+            self.last = Some(RepeatableChange { keys, inserted: String::new() });
         }
     }
 
     /// Returns the text that an operator applies to.
-    fn span(&mut self, operator: char, command: Command, composer: &Composer) -> Option<Span> {
+    fn span(&mut self, operator: char, command: Command, composer: &Composer) -> Option<OperatorSpan> {
         let command = self.resolved(command, composer)?;
-        let text = Text::new(composer.text());
-        let from = text.place(composer.cursor());
+        let text = GraphemeText::new(composer.text());
+        let from = text.cluster_at(composer.cursor());
         let of = |places: Range<usize>, is_lines| {
-            Some(Span { range: text.offset(places.start)..text.offset(places.end), is_lines })
+            Some(OperatorSpan { range: text.offset(places.start)..text.offset(places.end), is_lines })
         };
         let (key, with) = command.key;
         if key == operator {
@@ -105,21 +105,21 @@ impl Vi {
             ('c', 'w' | 'W') if text.class(from, key == 'W') != Class::Blank => {
                 let ends = 0..command.count.unwrap_or(1) - 1;
                 let first = text.word_end(from, key == 'W');
-                Target::Through(ends.fold(first, |end, _| text.word_end(end + 1, key == 'W')))
+                MotionTarget::Through(ends.fold(first, |end, _| text.word_end(end + 1, key == 'W')))
             }
             _ => text.motion(from, command.key, command.count)?,
         };
         match target {
-            Target::Lines(to) => of(text.lines(from, to), true),
-            Target::Through(to) => of(from.min(to)..(from.max(to) + 1).min(text.len()), false),
-            Target::Before(to) if matches!(key, 'w' | 'W') => of(from..last_of_line(&text, from, to), false),
-            Target::Before(to) => of(from.min(to)..from.max(to), false),
+            MotionTarget::Lines(to) => of(text.lines(from, to), true),
+            MotionTarget::Through(to) => of(from.min(to)..(from.max(to) + 1).min(text.len()), false),
+            MotionTarget::Before(to) if matches!(key, 'w' | 'W') => of(from..last_of_line(&text, from, to), false),
+            MotionTarget::Before(to) => of(from.min(to)..from.max(to), false),
         }
     }
 
     /// Applies `d`, `c` or `y`.
-    pub(super) fn operate(&mut self, operator: char, span: Span, composer: &mut Composer) {
-        let Span { range, is_lines } = span;
+    pub(super) fn operate(&mut self, operator: char, span: OperatorSpan, composer: &mut Composer) {
+        let OperatorSpan { range, is_lines } = span;
         let mut taken = composer.text()[range.clone()].to_owned();
         let has_newline = taken.ends_with('\n');
         if is_lines && !has_newline {
@@ -132,8 +132,8 @@ impl Vi {
         self.mode = if operator == 'c' { Mode::Insert } else { Mode::Normal };
         match (operator, is_lines) {
             ('y', true) => {
-                let text = Text::new(composer.text());
-                let start = text.offset(text.line_start(text.place(composer.cursor())));
+                let text = GraphemeText::new(composer.text());
+                let start = text.offset(text.line_start(text.cluster_at(composer.cursor())));
                 if range.start < start {
                     composer.set_cursor(range.start);
                 }
@@ -144,8 +144,8 @@ impl Vi {
                 let start = if has_newline { range.start } else { range.start.saturating_sub(1) };
                 composer.splice(start..range.end, "");
                 composer.set_cursor(range.start);
-                let text = Text::new(composer.text());
-                let first = text.offset(text.first_word(text.place(composer.cursor())));
+                let text = GraphemeText::new(composer.text());
+                let first = text.offset(text.first_word(text.cluster_at(composer.cursor())));
                 composer.set_cursor(first);
             }
             ('c', true) => composer.splice(range.start..range.end - usize::from(has_newline), ""),
@@ -155,18 +155,18 @@ impl Vi {
     }
 
     /// Inserts the text that was cut or copied last, behind the cursor or before it; lines below or above its line.
-    fn put(&self, is_before: bool, times: usize, composer: &mut Composer) {
+    fn paste_text(&self, is_before: bool, times: usize, composer: &mut Composer) {
         let Some(cut) = composer.latest_cut().map(str::to_owned) else { return };
-        let text = Text::new(composer.text());
-        let place = text.place(composer.cursor());
+        let text = GraphemeText::new(composer.text());
+        let place = text.cluster_at(composer.cursor());
         let is_lines = self.lines.as_ref() == Some(&cut);
         if !is_lines {
             let to = if is_before { place } else { (place + 1).min(text.line_end(place)) };
             let at = text.offset(to);
             composer.splice(at..at, &cut.repeat(times));
             // On the last character.
-            let text = Text::new(composer.text());
-            let last = text.offset(text.place(composer.cursor()).saturating_sub(1));
+            let text = GraphemeText::new(composer.text());
+            let last = text.offset(text.cluster_at(composer.cursor()).saturating_sub(1));
             return composer.set_cursor(last);
         }
         let lines = cut.repeat(times);
@@ -179,7 +179,7 @@ impl Vi {
     }
 
     /// Replaces the selection by the text that was cut or copied last.
-    pub(super) fn put_over(&mut self, span: Span, composer: &mut Composer) {
+    pub(super) fn put_over(&mut self, span: OperatorSpan, composer: &mut Composer) {
         let Some(cut) = composer.latest_cut().map(str::to_owned) else { return };
         let has_newline = span.is_lines && composer.text()[span.range.clone()].ends_with('\n');
         let inner = if span.is_lines { cut.trim_end_matches('\n') } else { &cut };
@@ -194,15 +194,15 @@ pub(super) fn repeat(times: usize, mut moves: impl FnMut() -> bool) {
 }
 
 /// Returns the end of a motion by words for an operator: the last word of a line ends with it.
-fn last_of_line(text: &Text<'_>, from: usize, to: usize) -> usize {
+fn last_of_line(text: &GraphemeText<'_>, from: usize, to: usize) -> usize {
     let blanks = (from..to).rev().take_while(|place| text.class(*place, false) == Class::Blank).last().unwrap_or(to);
     (blanks..to).find(|place| text.at(*place) == "\n").filter(|newline| *newline > from).unwrap_or(to)
 }
 
 /// Moves the cursor to where a command of insertion types, on a new line for `o` and `O`.
 fn begin_text(key: char, composer: &mut Composer) {
-    let text = Text::new(composer.text());
-    let place = text.place(composer.cursor());
+    let text = GraphemeText::new(composer.text());
+    let place = text.cluster_at(composer.cursor());
     let to = match key {
         'a' => (place + 1).min(text.line_end(place)),
         'I' => text.first_word(place),
@@ -222,8 +222,8 @@ fn begin_text(key: char, composer: &mut Composer) {
 
 /// Replaces characters of the line by one, unless there are too few.
 fn replace(c: char, times: usize, composer: &mut Composer) {
-    let text = Text::new(composer.text());
-    let place = text.place(composer.cursor());
+    let text = GraphemeText::new(composer.text());
+    let place = text.cluster_at(composer.cursor());
     if place + times > text.line_end(place) {
         return;
     }
@@ -236,8 +236,8 @@ fn replace(c: char, times: usize, composer: &mut Composer) {
 }
 
 fn swap_case(times: usize, composer: &mut Composer) {
-    let text = Text::new(composer.text());
-    let place = text.place(composer.cursor());
+    let text = GraphemeText::new(composer.text());
+    let place = text.cluster_at(composer.cursor());
     let range = text.offset(place)..text.offset((place + times).min(text.line_end(place)));
     let swapped = swapped(&composer.text()[range.clone()]);
     if !range.is_empty() {
@@ -257,8 +257,8 @@ pub(super) fn swapped(text: &str) -> String {
 /// Joins this many lines with the one of the cursor, with a blank between two.
 pub(super) fn join(times: usize, composer: &mut Composer) {
     for _ in 0..times {
-        let text = Text::new(composer.text());
-        let place = text.place(composer.cursor());
+        let text = GraphemeText::new(composer.text());
+        let place = text.cluster_at(composer.cursor());
         let newline = text.line_end(place);
         if newline == text.len() {
             return;

@@ -1,6 +1,6 @@
 //! The grammar of vi's commands: a count, an operator with a separate count, and a key.
 
-use crate::vi::text::Key;
+use crate::vi::text::ViKey;
 
 /// Maximum count.
 const MAX_COUNT: usize = 999;
@@ -11,7 +11,7 @@ pub(super) struct Command {
     pub(super) count: Option<usize>,
     /// `d`, `c` or `y`. The key is a motion, a text object, or the operator again for lines.
     pub(super) operator: Option<char>,
-    pub(super) key: Key,
+    pub(super) key: ViKey,
 }
 
 /// The keys so far.

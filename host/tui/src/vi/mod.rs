@@ -10,7 +10,7 @@ mod text;
 mod visual;
 
 use self::command::{Command, Parsed, parse};
-use self::text::Text;
+use self::text::GraphemeText;
 use crate::composer::Composer;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::ops::Range;
@@ -30,7 +30,7 @@ enum Mode {
 
 /// A change that `.` repeats.
 #[derive(Debug, Clone, Default)]
-struct Change {
+struct RepeatableChange {
     keys: String,
     /// The text that was typed after them.
     inserted: String,
@@ -58,7 +58,7 @@ pub(crate) struct Vi {
     found: Option<(char, char)>,
     /// The text that was cut or copied last, if that was lines.
     lines: Option<String>,
-    last: Option<Change>,
+    last: Option<RepeatableChange>,
     insertion: Option<Insertion>,
 }
 
@@ -81,7 +81,7 @@ impl Vi {
 
     /// Returns the range of the message that is selected.
     pub(crate) fn selected(&self, composer: &Composer) -> Option<Range<usize>> {
-        let text = Text::new(Some(composer.text()).filter(|_| matches!(self.mode, Mode::Visual { .. }))?);
+        let text = GraphemeText::new(Some(composer.text()).filter(|_| matches!(self.mode, Mode::Visual { .. }))?);
         self.selection(&text, composer).map(|(places, _)| text.offset(places.start)..text.offset(places.end))
     }
 
@@ -122,10 +122,11 @@ impl Vi {
             let typed = composer.text().len().saturating_sub(insertion.length);
             let is_typed = insertion.start + typed == composer.cursor();
             let inserted = composer.text().get(insertion.start..composer.cursor()).filter(|_| is_typed);
-            self.last = Some(Change { keys: insertion.keys, inserted: inserted.unwrap_or_default().to_owned() });
+            self.last =
+                Some(RepeatableChange { keys: insertion.keys, inserted: inserted.unwrap_or_default().to_owned() });
         }
-        let text = Text::new(composer.text());
-        let place = text.place(composer.cursor());
+        let text = GraphemeText::new(composer.text());
+        let place = text.cluster_at(composer.cursor());
         let left = text.offset(place.saturating_sub(1).max(text.line_start(place)));
         composer.set_cursor(left);
     }
@@ -159,10 +160,10 @@ impl Vi {
     /// Moves the cursor by a motion.
     fn moves(&mut self, command: Command, composer: &mut Composer) {
         let Some(command) = self.resolved(command, composer) else { return };
-        let text = Text::new(composer.text());
-        let from = text.place(composer.cursor());
+        let text = GraphemeText::new(composer.text());
+        let from = text.cluster_at(composer.cursor());
         let Some(target) = text.motion(from, command.key, command.count) else { return };
-        let offset = text.offset(text.within_line(target.place()));
+        let offset = text.offset(text.within_line(target.cluster_index()));
         composer.set_cursor(offset);
     }
 
@@ -178,10 +179,10 @@ impl Vi {
             _ => return Some(command),
         };
         let key = (key, Some(c));
-        let text = Text::new(composer.text());
-        let from = text.place(composer.cursor());
+        let text = GraphemeText::new(composer.text());
+        let from = text.cluster_at(composer.cursor());
         // `t` would find the character that it stopped before.
-        let is_there = text.motion(from, key, None).is_some_and(|target| target.place() == from);
+        let is_there = text.motion(from, key, None).is_some_and(|target| target.cluster_index() == from);
         let count = Some(command.count.unwrap_or(1) + usize::from(is_there));
         Some(Command { count, key, ..command })
     }
@@ -189,8 +190,8 @@ impl Vi {
 
 /// Puts the cursor on the last character of its line if it is behind that.
 fn keep_on_line(composer: &mut Composer) {
-    let text = Text::new(composer.text());
-    let place = text.place(composer.cursor());
+    let text = GraphemeText::new(composer.text());
+    let place = text.cluster_at(composer.cursor());
     let kept = text.within_line(place);
     if kept != place {
         let offset = text.offset(kept);

@@ -1,9 +1,9 @@
 //! Text objects of vi: words, and the text between quotes or brackets.
 
-use crate::vi::text::{Class, Text};
+use crate::vi::text::{Class, GraphemeText};
 use std::ops::Range;
 
-impl Text<'_> {
+impl GraphemeText<'_> {
     /// Returns the places of the object `iw`, `a"`, `i(` and so on around a place.
     pub(super) fn object(&self, at: usize, is_around: bool, what: char) -> Option<Range<usize>> {
         match what {

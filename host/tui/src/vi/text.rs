@@ -3,11 +3,11 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 
 /// The key of a command, with the character that some keys take, as in `fx`.
-pub(super) type Key = (char, Option<char>);
+pub(super) type ViKey = (char, Option<char>);
 
 /// The end of a motion, and how much of the text an operator takes on the way there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum MotionTarget {
     /// Up to the place.
     Before(usize),
     /// The place included.
@@ -16,20 +16,20 @@ pub(super) enum Target {
     Lines(usize),
 }
 
-impl Target {
-    pub(super) fn place(self) -> usize {
+impl MotionTarget {
+    pub(super) fn cluster_index(self) -> usize {
         let (Self::Before(place) | Self::Through(place) | Self::Lines(place)) = self;
         place
     }
 }
 
 /// A text in grapheme clusters.
-pub(super) struct Text<'a> {
+pub(super) struct GraphemeText<'a> {
     clusters: Vec<(usize, &'a str)>,
     bytes: usize,
 }
 
-impl<'a> Text<'a> {
+impl<'a> GraphemeText<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { clusters: text.grapheme_indices(true).collect(), bytes: text.len() }
     }
@@ -49,7 +49,7 @@ impl<'a> Text<'a> {
     }
 
     /// Returns the place of an offset.
-    pub(super) fn place(&self, offset: usize) -> usize {
+    pub(super) fn cluster_at(&self, offset: usize) -> usize {
         self.clusters.partition_point(|(start, _)| *start < offset)
     }
 
@@ -101,25 +101,25 @@ impl<'a> Text<'a> {
     }
 
     /// Returns the target of a motion.
-    pub(super) fn motion(&self, from: usize, (key, with): Key, count: Option<usize>) -> Option<Target> {
+    pub(super) fn motion(&self, from: usize, (key, with): ViKey, count: Option<usize>) -> Option<MotionTarget> {
         let times = count.unwrap_or(1);
         let is_big = key.is_ascii_uppercase();
         let repeated = |step: &dyn Fn(usize) -> usize| (0..times).fold(from, |place, _| step(place));
         Some(match (key, with) {
-            ('h', _) => Target::Before(from.saturating_sub(times).max(self.line_start(from))),
-            ('l' | ' ', _) => Target::Before((from + times).min(self.line_end(from))),
-            ('j', _) => Target::Lines(self.below(from, times)?),
-            ('k', _) => Target::Lines(self.above(from, times)?),
-            ('w' | 'W', _) => Target::Before(repeated(&|place| self.next_word(place, is_big))),
-            ('b' | 'B', _) => Target::Before(repeated(&|place| self.word_before(place, is_big))),
-            ('e' | 'E', _) => Target::Through(repeated(&|place| self.word_end(place + 1, is_big))),
-            ('0', _) => Target::Before(self.line_start(from)),
-            ('^' | '_', _) => Target::Before(self.first_word(from)),
-            ('$', _) => Target::Before(self.line_end(self.below(from, times - 1)?.max(from))),
-            ('G', _) => Target::Lines(self.line(count.unwrap_or(usize::MAX))),
-            ('g', Some('g')) => Target::Lines(self.line(times)),
+            ('h', _) => MotionTarget::Before(from.saturating_sub(times).max(self.line_start(from))),
+            ('l' | ' ', _) => MotionTarget::Before((from + times).min(self.line_end(from))),
+            ('j', _) => MotionTarget::Lines(self.below(from, times)?),
+            ('k', _) => MotionTarget::Lines(self.above(from, times)?),
+            ('w' | 'W', _) => MotionTarget::Before(repeated(&|place| self.next_word(place, is_big))),
+            ('b' | 'B', _) => MotionTarget::Before(repeated(&|place| self.word_before(place, is_big))),
+            ('e' | 'E', _) => MotionTarget::Through(repeated(&|place| self.word_end(place + 1, is_big))),
+            ('0', _) => MotionTarget::Before(self.line_start(from)),
+            ('^' | '_', _) => MotionTarget::Before(self.first_word(from)),
+            ('$', _) => MotionTarget::Before(self.line_end(self.below(from, times - 1)?.max(from))),
+            ('G', _) => MotionTarget::Lines(self.line(count.unwrap_or(usize::MAX))),
+            ('g', Some('g')) => MotionTarget::Lines(self.line(times)),
             ('f' | 'F' | 't' | 'T', Some(c)) => self.find(from, key, c, times)?,
-            ('%', _) => Target::Through(self.matching(from)?),
+            ('%', _) => MotionTarget::Through(self.matching(from)?),
             _ => return None,
         })
     }
@@ -175,16 +175,16 @@ impl<'a> Text<'a> {
         place.min(self.len().saturating_sub(1))
     }
 
-    fn find(&self, from: usize, key: char, c: char, times: usize) -> Option<Target> {
+    fn find(&self, from: usize, key: char, c: char, times: usize) -> Option<MotionTarget> {
         let is_found = |place: &usize| self.at(*place).chars().eq([c]);
         Some(match key {
             'f' | 't' => {
                 let place = (from + 1..self.line_end(from)).filter(is_found).nth(times - 1)?;
-                Target::Through(if key == 't' { place - 1 } else { place })
+                MotionTarget::Through(if key == 't' { place - 1 } else { place })
             }
             _ => {
                 let place = (self.line_start(from)..from).rev().filter(is_found).nth(times - 1)?;
-                Target::Before(if key == 'T' { place + 1 } else { place })
+                MotionTarget::Before(if key == 'T' { place + 1 } else { place })
             }
         })
     }

@@ -1,18 +1,18 @@
 //! Selections of vi.
 
 use crate::composer::Composer;
-use crate::vi::change::{Span, join, repeat, swapped};
+use crate::vi::change::{OperatorSpan, join, repeat, swapped};
 use crate::vi::command::Command;
-use crate::vi::text::Text;
+use crate::vi::text::GraphemeText;
 use crate::vi::{Mode, Vi};
 use std::ops::Range;
 
 impl Vi {
     /// Returns the places that are selected, and whether they are lines.
-    pub(super) fn selection(&self, text: &Text<'_>, composer: &Composer) -> Option<(Range<usize>, bool)> {
+    pub(super) fn selection(&self, text: &GraphemeText<'_>, composer: &Composer) -> Option<(Range<usize>, bool)> {
         let Mode::Visual { anchor, is_lines } = self.mode else { return None };
         // Other keys may have changed the text.
-        let (anchor, cursor) = (text.place(anchor).min(text.len()), text.place(composer.cursor()));
+        let (anchor, cursor) = (text.cluster_at(anchor).min(text.len()), text.cluster_at(composer.cursor()));
         let places = match is_lines {
             true => text.lines(anchor, cursor),
             false => anchor.min(cursor)..(anchor.max(cursor) + 1).min(text.len()),
@@ -28,10 +28,10 @@ impl Vi {
     /// Runs a command on a selection.
     pub(super) fn select(&mut self, command: Command, composer: &mut Composer) {
         let Mode::Visual { anchor, is_lines } = self.mode else { return };
-        let text = Text::new(composer.text());
+        let text = GraphemeText::new(composer.text());
         let Some((places, _)) = self.selection(&text, composer) else { return };
         let range = text.offset(places.start)..text.offset(places.end);
-        let span = Span { range: range.clone(), is_lines };
+        let span = OperatorSpan { range: range.clone(), is_lines };
         let times = command.count.unwrap_or(1);
         match command.key {
             ('v' | 'V', _) if (command.key.0 == 'V') == is_lines => self.leave_selection(),
@@ -43,7 +43,7 @@ impl Vi {
             ('j', _) => repeat(times, || composer.row(1)),
             ('k', _) => repeat(times, || composer.row(-1)),
             ('i' | 'a', Some(what)) => {
-                let cursor = text.place(composer.cursor());
+                let cursor = text.cluster_at(composer.cursor());
                 let Some(object) = text.object(cursor, command.key.0 == 'a', what).filter(|object| !object.is_empty())
                 else {
                     return;
@@ -80,7 +80,7 @@ impl Vi {
         }
     }
 
-    fn replace_selection(&mut self, span: Span, new: &str, composer: &mut Composer) {
+    fn replace_selection(&mut self, span: OperatorSpan, new: &str, composer: &mut Composer) {
         let start = span.range.start;
         composer.splice(span.range, new);
         composer.set_cursor(start);

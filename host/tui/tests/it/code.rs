@@ -2,7 +2,7 @@
 
 use crate::ui::{Ui, done, ended};
 use pinion_protocol::{Content, Display};
-use pinion_tui::{Buffer, Input, Settings, Theme};
+use pinion_tui::{Buffer, Input, Theme, UiSettings};
 use ratatui_core::style::Color;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn colour_of(buffer: &Buffer, text: &str) -> Color {
 
 fn coloured() -> Ui {
     let mut ui = Ui::new(80, 24);
-    ui.app = pinion_tui::App::new(Settings { theme: Theme::colours(), ..Settings::default() });
+    ui.app = pinion_tui::App::new(UiSettings { theme: Theme::colours(), ..UiSettings::default() });
     ui
 }
 

@@ -4,13 +4,13 @@ use crate::ui::{Ui, done};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::RunEnd;
 use pinion_protocol::dialog::{Dialog, DialogKind};
-use pinion_tui::{Answer, Input, KeyMap, Request, Settings};
+use pinion_tui::{ApprovalAnswer, Input, KeyMap, UiRequest, UiSettings};
 use serde_json::json;
 
 /// Returns the requests of a message or a command, without the note for the history.
-fn requested(ui: &mut Ui, text: &str) -> Vec<Request> {
+fn requested(ui: &mut Ui, text: &str) -> Vec<UiRequest> {
     let mut requests = ui.send(text);
-    requests.retain(|request| !matches!(request, Request::Remember(_) | Request::Complete { .. }));
+    requests.retain(|request| !matches!(request, UiRequest::Remember(_) | UiRequest::Complete { .. }));
     requests
 }
 
@@ -24,14 +24,14 @@ fn own_commands_take_effect_while_the_agent_works() {
         ("#approve off", "/mode all"),
         ("#approve", "/mode"),
     ] {
-        assert_eq!(requested(&mut ui, typed), [Request::Own(own.into())]);
+        assert_eq!(requested(&mut ui, typed), [UiRequest::Own(own.into())]);
     }
     assert_eq!(requested(&mut ui, "/cost"), []);
     assert!(ui.screen().contains("◷ /cost"), "{}", ui.screen());
     ui.end(done());
     // A heading is not a command.
     ui.end(done());
-    assert_eq!(requested(&mut ui, "# approve"), [Request::Submit("# approve".into())]);
+    assert_eq!(requested(&mut ui, "# approve"), [UiRequest::Submit("# approve".into())]);
 }
 
 #[test]
@@ -48,18 +48,18 @@ fn leaving_while_the_agent_works_needs_a_second_key() {
         ui.wait(3_100);
         assert!(!ui.screen().contains("exits"), "{}", ui.screen());
         assert_eq!(ui.ctrl('d'), []);
-        assert_eq!(ui.ctrl('d'), [Request::Quit]);
+        assert_eq!(ui.ctrl('d'), [UiRequest::Quit]);
     }
     let mut ui = Ui::new(80, 24);
-    assert_eq!(requested(&mut ui, "exit").last(), Some(&Request::Quit));
+    assert_eq!(requested(&mut ui, "exit").last(), Some(&UiRequest::Quit));
 }
 
 #[test]
 fn key_that_exits_leaves_the_message_for_the_next_conversation() {
     let mut ui = Ui::new(80, 24);
     ui.types("half a thought");
-    let draft = Request::SaveDraft { text: "half a thought".into(), queue: Vec::new() };
-    assert_eq!(ui.ctrl('q'), [draft, Request::Quit]);
+    let draft = UiRequest::SaveDraft { text: "half a thought".into(), queue: Vec::new() };
+    assert_eq!(ui.ctrl('q'), [draft, UiRequest::Quit]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn remarks_name_the_keys_in_effect() {
         keys.set(action, [key]).unwrap();
     }
     let mut ui = Ui::new(80, 12);
-    ui.app = pinion_tui::App::new(Settings { keys, ..Settings::default() });
+    ui.app = pinion_tui::App::new(UiSettings { keys, ..UiSettings::default() });
     ui.types("text");
     ui.ctrl('c');
     assert!(ui.screen().contains("cleared; f5 brings it back"), "{}", ui.screen());
@@ -114,7 +114,7 @@ fn text_typed_before_a_question_does_not_answer_it() {
     assert_eq!(ui.wait(100), []);
     ui.wait(400);
     ui.key(KeyCode::Char('y'));
-    assert_eq!(ui.wait(60), [Request::Answer(7, Answer::Yes)]);
+    assert_eq!(ui.wait(60), [UiRequest::Answer(7, ApprovalAnswer::Yes)]);
 }
 
 #[test]
@@ -154,19 +154,19 @@ fn key_without_a_meaning_for_a_question_gets_an_answer() {
     assert!(ui.screen().contains("press y, a, n or r"), "{}", ui.screen());
     ui.wait(100);
     ui.types("y");
-    assert_eq!(ui.wait(60), [Request::Answer(7, Answer::Yes)]);
+    assert_eq!(ui.wait(60), [UiRequest::Answer(7, ApprovalAnswer::Yes)]);
 }
 
 #[test]
 fn side_question_is_cancelled_when_nothing_else_works() {
     let mut ui = Ui::new(80, 24);
-    assert_eq!(requested(&mut ui, "/btw why?"), [Request::Aside("why?".into())]);
-    assert_eq!(ui.key(KeyCode::Esc), [Request::CancelAsides]);
+    assert_eq!(requested(&mut ui, "/btw why?"), [UiRequest::Aside("why?".into())]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::CancelAsides]);
     ui.input(Input::SideAnswer("no answer: aborted".into()));
     assert_eq!(ui.key(KeyCode::Esc), []);
     requested(&mut ui, "/btw why?");
     ui.start("go");
-    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::Interrupt]);
 }
 
 #[test]
@@ -195,12 +195,12 @@ fn pasted_block_says_how_it_can_be_seen() {
 fn failure_of_the_editor_is_explained_and_the_message_stays() {
     let mut ui = Ui::new(80, 24);
     ui.types("half");
-    assert_eq!(ui.ctrl('g'), [Request::Edit("half".into())]);
+    assert_eq!(ui.ctrl('g'), [UiRequest::Edit("half".into())]);
     ui.input(Input::Edited(Err("could not run the editor `x`: not found".into())));
     let screen = ui.screen();
     assert!(screen.contains("could not run the editor `x`: not found") && screen.contains("› half"), "{screen}");
     ui.ctrl('u');
-    assert_eq!(requested(&mut ui, "/editor two words"), [Request::Edit("two words".into())]);
+    assert_eq!(requested(&mut ui, "/editor two words"), [UiRequest::Edit("two words".into())]);
     ui.input(Input::Edited(Ok("two lines\nof text\n".into())));
     assert!(ui.screen().contains("› two lines\n  of text\n"), "{}", ui.screen());
 }
@@ -208,7 +208,7 @@ fn failure_of_the_editor_is_explained_and_the_message_stays() {
 #[test]
 fn key_switches_the_thinking_level() {
     let mut ui = Ui::new(80, 24);
-    assert_eq!(ui.press(KeyCode::Char('t'), KeyModifiers::ALT), [Request::NextThinking]);
+    assert_eq!(ui.press(KeyCode::Char('t'), KeyModifiers::ALT), [UiRequest::NextThinking]);
     ui.input(Input::Remark("thinking: low, from the next message on".into()));
     assert!(ui.screen().ends_with("thinking: low, from the next message on"), "{}", ui.screen());
 }

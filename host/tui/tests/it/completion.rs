@@ -2,15 +2,15 @@
 
 use crate::ui::Ui;
 use crossterm::event::KeyCode;
-use pinion_tui::{Choice, Input, Request, matching};
+use pinion_tui::{Input, PickChoice, UiRequest, matching};
 use std::sync::Arc;
 
 fn files(paths: &[&str], is_cut: bool) -> Input {
     Input::Files { paths: Arc::new(paths.iter().map(ToString::to_string).collect()), is_cut }
 }
 
-fn sent(requests: &[Request]) -> Option<&str> {
-    requests.iter().find_map(|request| if let Request::Submit(text) = request { Some(text.as_str()) } else { None })
+fn sent(requests: &[UiRequest]) -> Option<&str> {
+    requests.iter().find_map(|request| if let UiRequest::Submit(text) = request { Some(text.as_str()) } else { None })
 }
 
 #[test]
@@ -76,7 +76,8 @@ fn picture_dropped_behind_a_word_is_a_word_of_its_own() {
 
 #[test]
 fn arguments_match_by_their_letters_best_first() {
-    let choice = |value: &str, label: &str| Choice { value: value.into(), label: label.into(), detail: String::new() };
+    let choice =
+        |value: &str, label: &str| PickChoice { value: value.into(), label: label.into(), detail: String::new() };
     let found = |typed: &str| {
         let choices = vec![choice("1a2b", "fix the parser"), choice("smart", "smart"), choice("ask", "ask")];
         matching(typed, choices).into_iter().map(|choice| choice.value).collect::<Vec<_>>()

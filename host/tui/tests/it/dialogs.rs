@@ -3,7 +3,7 @@
 use crate::ui::Ui;
 use crossterm::event::KeyCode;
 use pinion_protocol::dialog::{Dialog, DialogAnswer, DialogKind};
-use pinion_tui::{Input, Request};
+use pinion_tui::{Input, UiRequest};
 
 /// Shows a dialog and waits until its keys count.
 fn asked(size: (u16, u16), plugin: &str, kind: DialogKind) -> Ui {
@@ -35,7 +35,7 @@ fn selected_option_and_keys_are_on_a_low_screen() {
         ui.key(KeyCode::Up);
         ui.wait(100);
         ui.key(KeyCode::Enter);
-        assert_eq!(ui.wait(100), [Request::Reply(7, Ok(DialogAnswer::Selected(6)))]);
+        assert_eq!(ui.wait(100), [UiRequest::Reply(7, Ok(DialogAnswer::Selected(6)))]);
     }
 }
 

@@ -4,7 +4,9 @@ use crate::random::{apply, hostile, is_hidden, steps, without_own_sequences};
 use crate::ui::Ui;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use pinion_tui::terminal::{Multiplexer, Notification, notification, printed};
-use pinion_tui::{Activity, Buffer, Choice, Links, Prose, Rect, Request, Screen, Setup, Surroundings, Theme, undoing};
+use pinion_tui::{
+    Activity, Buffer, Links, PickChoice, Prose, Rect, Screen, Setup, TerminalIndicators, Theme, UiRequest, undoing,
+};
 use proptest::prelude::*;
 
 /// Returns the text of rows without the sequences for styles and marks.
@@ -31,7 +33,7 @@ proptest! {
         let plain = printed(&rows, false, false).replace('\n', "");
         prop_assert!(!plain.contains(is_hidden), "{plain:?}");
         for request in requests {
-            if let Request::Notify(text) = request {
+            if let UiRequest::Notify(text) = request {
                 prop_assert_eq!(notification(Notification::Bell, &text, Multiplexer::None), "\x07");
                 prop_assert!(!text.contains(is_hidden), "{text:?}");
             }
@@ -40,7 +42,7 @@ proptest! {
 
     #[test]
     fn title_is_one_text(directory in hostile()) {
-        let mut around = Surroundings::new(true, true);
+        let mut around = TerminalIndicators::new(true, true);
         let shown = around.show(Activity::Working, &directory);
         let title = shown.strip_prefix("\x1b[22;2t\x1b]2;").and_then(|rest| rest.strip_suffix("\x1b\\\x1b]9;4;3\x1b\\"));
         prop_assert!(title.is_some_and(|title| !title.contains(is_hidden)), "{shown:?}");
@@ -61,7 +63,7 @@ proptest! {
 
     #[test]
     fn setup_draws_a_sound_frame(texts in proptest::collection::vec(hostile(), 6), keys in proptest::collection::vec(0_usize..6, 0..8)) {
-        let choice = |text: &String| Choice { value: text.clone(), label: text.clone(), detail: text.clone() };
+        let choice = |text: &String| PickChoice { value: text.clone(), label: text.clone(), detail: text.clone() };
         let providers = || texts.iter().map(choice).collect::<Vec<_>>();
         let mut setup = Setup::new(Theme::colours(), providers(), &texts[0]).with_login(texts.clone());
         let mut screen = Screen::new(80, 24);

@@ -4,7 +4,7 @@ use crate::random::{Step, apply, steps};
 use crate::screens::assert_screen;
 use crate::ui::{Ui, done, of_past};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Content, Delta, EventKind, Message, Thinking};
+use pinion_protocol::{Content, ContentDelta, EventKind, Message, Thinking};
 use pinion_tui::{Buffer, Inline, Input, text_of};
 use proptest::prelude::*;
 use serde_json::json;
@@ -78,7 +78,7 @@ impl Emulated {
 }
 
 fn thinks(ui: &mut Ui, text: &str) {
-    ui.event(EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: text.into() } });
+    ui.event(EventKind::MessageUpdate { index: 0, delta: ContentDelta::Thinking { delta: text.into() } });
 }
 
 #[test]

@@ -2,17 +2,17 @@
 
 use crate::ui::{Ui, of_past};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_tui::{Choice, Input, Pick, Request};
+use pinion_tui::{Input, Pick, PickChoice, UiRequest};
 
-fn submits(requests: &[Request]) -> Vec<&str> {
-    requests.iter().filter_map(|r| if let Request::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
+fn submits(requests: &[UiRequest]) -> Vec<&str> {
+    requests.iter().filter_map(|r| if let UiRequest::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
 }
 
 #[test]
 fn picked_model_goes_through_the_command() {
     let mut ui = Ui::new(80, 24);
-    assert_eq!(ui.press(KeyCode::Char('m'), KeyModifiers::ALT), [Request::List(Pick::Model)]);
-    let choice = |name: &str| Choice { value: name.into(), label: name.into(), detail: "key set".into() };
+    assert_eq!(ui.press(KeyCode::Char('m'), KeyModifiers::ALT), [UiRequest::List(Pick::Model)]);
+    let choice = |name: &str| PickChoice { value: name.into(), label: name.into(), detail: "key set".into() };
     ui.input(Input::Choices(Pick::Model, vec![choice("openai/gpt"), choice("anthropic/claude")]));
     ui.types("cla");
     assert_eq!(submits(&ui.key(KeyCode::Enter)), ["/model anthropic/claude"]);
@@ -20,10 +20,10 @@ fn picked_model_goes_through_the_command() {
 
 #[test]
 fn picked_session_is_resumed_unless_the_agent_works() {
-    let choice = Choice { value: "1a2b".into(), label: "fix".into(), detail: String::new() };
+    let choice = PickChoice { value: "1a2b".into(), label: "fix".into(), detail: String::new() };
     let mut ui = Ui::new(80, 24);
     ui.input(Input::Choices(Pick::Session, vec![choice.clone()]));
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Resume("1a2b".into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Resume("1a2b".into())]);
     ui.input(Input::Session(vec![of_past(pinion_protocol::Message::user("earlier words"))]));
     ui.input(Input::Finished);
     assert!(ui.screen().contains("› earlier words"));
@@ -34,23 +34,23 @@ fn picked_session_is_resumed_unless_the_agent_works() {
 
 #[test]
 fn session_in_the_list_is_previewed_renamed_forked_and_deleted() {
-    let choice = |id: &str| Choice { value: id.into(), label: format!("session {id}"), detail: "1 h ago".into() };
+    let choice = |id: &str| PickChoice { value: id.into(), label: format!("session {id}"), detail: "1 h ago".into() };
     let mut ui = Ui::new(80, 24);
     let choices = Input::Choices(Pick::Session, vec![choice("1a"), choice("2b")]);
-    assert_eq!(ui.input(choices.clone()), [Request::Preview("1a".into())]);
+    assert_eq!(ui.input(choices.clone()), [UiRequest::Preview("1a".into())]);
     assert_eq!(ui.input(Input::Preview { id: "1a".into(), text: "› the last request".into() }), []);
     assert!(ui.screen().contains("  › the last request\n  enter resumes"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Down), [Request::Preview("2b".into())]);
+    assert_eq!(ui.key(KeyCode::Down), [UiRequest::Preview("2b".into())]);
     ui.ctrl('r');
     ui.ctrl('u');
     ui.types("parser");
     let list = Pick::Session;
-    let rename = Request::RenameSession { id: "2b".into(), name: "parser".into(), list };
+    let rename = UiRequest::RenameSession { id: "2b".into(), name: "parser".into(), list };
     assert_eq!(ui.key(KeyCode::Enter), [rename]);
     assert_eq!(ui.ctrl('x'), []);
     assert!(ui.screen().contains("ctrl+x again deletes"), "{}", ui.screen());
-    assert_eq!(ui.ctrl('x'), [Request::DeleteSession { id: "2b".into(), list }]);
-    assert_eq!(ui.ctrl('f'), [Request::Fork("2b".into())]);
+    assert_eq!(ui.ctrl('x'), [UiRequest::DeleteSession { id: "2b".into(), list }]);
+    assert_eq!(ui.ctrl('f'), [UiRequest::Fork("2b".into())]);
     ui.input(Input::Finished);
     ui.input(choices);
     ui.ctrl('x');
@@ -72,7 +72,7 @@ fn edits(ui: &mut Ui) {
 #[test]
 fn filters_names_and_searches_are_edited_like_messages() {
     let mut ui = Ui::new(80, 24);
-    let choice = Choice { value: "1a".into(), label: "one two".into(), detail: String::new() };
+    let choice = PickChoice { value: "1a".into(), label: "one two".into(), detail: String::new() };
     ui.input(Input::Choices(Pick::Model, vec![choice.clone()]));
     ui.types("one two");
     edits(&mut ui);
@@ -81,7 +81,7 @@ fn filters_names_and_searches_are_edited_like_messages() {
     ui.input(Input::Choices(Pick::Session, vec![choice]));
     ui.ctrl('r');
     edits(&mut ui);
-    let renamed = Request::RenameSession { id: "1a".into(), name: "two X".into(), list: Pick::Session };
+    let renamed = UiRequest::RenameSession { id: "1a".into(), name: "two X".into(), list: Pick::Session };
     assert_eq!(ui.key(KeyCode::Enter), [renamed]);
     ui.key(KeyCode::Esc);
     ui.ctrl('s');
@@ -90,8 +90,8 @@ fn filters_names_and_searches_are_edited_like_messages() {
     assert!(ui.screen().contains("search: two X"), "{}", ui.screen());
 }
 
-fn sessions(ids: &[&str]) -> Vec<Choice> {
-    let choice = |id: &&str| Choice {
+fn sessions(ids: &[&str]) -> Vec<PickChoice> {
+    let choice = |id: &&str| PickChoice {
         value: (*id).into(),
         label: format!("session {id}"),
         detail: format!("~/{id} · 1 h ago · {id}"),
@@ -139,25 +139,25 @@ fn session_of_the_conversation_is_marked_and_cannot_be_deleted() {
 #[test]
 fn sessions_of_all_directories_are_listed_and_found_by_their_directory() {
     let mut ui = Ui::new(80, 24);
-    assert_eq!(ui.input(Input::Choices(Pick::Session, Vec::new())), [Request::List(Pick::AllSessions)]);
+    assert_eq!(ui.input(Input::Choices(Pick::Session, Vec::new())), [UiRequest::List(Pick::AllSessions)]);
     ui.input(Input::Choices(Pick::Session, sessions(&["a1"])));
     ui.types("b");
-    assert_eq!(ui.ctrl('a'), [Request::List(Pick::AllSessions)]);
+    assert_eq!(ui.ctrl('a'), [UiRequest::List(Pick::AllSessions)]);
     ui.input(Input::Choices(Pick::AllSessions, sessions(&["a1", "b1", "b2"])));
     assert!(ui.screen().contains("› b  sessions of all directories 2 of 3"), "{}", ui.screen());
     ui.ctrl('u');
     ui.types("~/b2");
     assert!(ui.screen().contains("› ~/b2  sessions of all directories 1 of 3"), "{}", ui.screen());
-    assert_eq!(ui.press(KeyCode::Char('c'), KeyModifiers::ALT), [Request::CopyCommand("b2".into())]);
+    assert_eq!(ui.press(KeyCode::Char('c'), KeyModifiers::ALT), [UiRequest::CopyCommand("b2".into())]);
     ui.ctrl('x');
-    assert_eq!(ui.ctrl('x'), [Request::DeleteSession { id: "b2".into(), list: Pick::AllSessions }]);
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Resume("b2".into())]);
+    assert_eq!(ui.ctrl('x'), [UiRequest::DeleteSession { id: "b2".into(), list: Pick::AllSessions }]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Resume("b2".into())]);
 }
 
 #[test]
 fn model_in_use_is_marked_and_selected() {
     let mut ui = Ui::new(80, 24);
-    let choice = |name: &str| Choice { value: name.into(), label: name.into(), detail: "key set".into() };
+    let choice = |name: &str| PickChoice { value: name.into(), label: name.into(), detail: "key set".into() };
     ui.input(Input::Choices(Pick::Model, vec![choice("openai/gpt"), choice("anthropic/claude")]));
     assert!(ui.screen().contains("❯ anthropic/claude  in use · key set"), "{}", ui.screen());
 }
@@ -176,7 +176,7 @@ fn palette_has_commands_and_actions_and_loses_nothing() {
     ui.key(KeyCode::Esc);
     ui.ctrl('p');
     ui.types("choose a model");
-    assert_eq!(ui.key(KeyCode::Enter), [Request::List(Pick::Model)]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::List(Pick::Model)]);
 }
 
 #[test]
@@ -198,13 +198,13 @@ fn keys_are_a_list_that_closes_without_a_trace() {
     assert_eq!(ui.screen(), before);
     ui.key(KeyCode::F(1));
     ui.types("choose a model");
-    assert_eq!(ui.key(KeyCode::Enter), [Request::List(Pick::Model)]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::List(Pick::Model)]);
 }
 
 #[test]
 fn every_list_says_how_to_leave_it() {
     use Pick::{AllSessions, History, Keys, Model, Palette, Plan, Queue, Session, Theme};
-    let choice = Choice { value: "a".into(), label: "a".into(), detail: String::new() };
+    let choice = PickChoice { value: "a".into(), label: "a".into(), detail: String::new() };
     for pick in [Model, Session, AllSessions, Palette, History, Plan, Theme, Queue, Keys] {
         for size in [(80, 24), (40, 10)] {
             let mut ui = Ui::new(size.0, size.1);

@@ -3,14 +3,14 @@
 use crate::ui::{Ui, assistant, end_of};
 use crossterm::event::{Event as TerminalEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use pinion_protocol::Content;
-use pinion_tui::{Choice, Input, Pick, Request};
+use pinion_tui::{Input, Pick, PickChoice, UiRequest};
 use serde_json::json;
 
-pub(crate) fn mouse(ui: &mut Ui, kind: MouseEventKind, row: u16) -> Vec<Request> {
+pub(crate) fn mouse(ui: &mut Ui, kind: MouseEventKind, row: u16) -> Vec<UiRequest> {
     mouse_at(ui, kind, (3, row))
 }
 
-fn mouse_at(ui: &mut Ui, kind: MouseEventKind, (column, row): (u16, u16)) -> Vec<Request> {
+fn mouse_at(ui: &mut Ui, kind: MouseEventKind, (column, row): (u16, u16)) -> Vec<UiRequest> {
     ui.input(Input::Terminal(TerminalEvent::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })))
 }
 
@@ -30,12 +30,12 @@ fn drag(ui: &mut Ui, from: (u16, u16), to: (u16, u16)) -> Option<String> {
     copied(mouse_at(ui, MouseEventKind::Up(MouseButton::Left), to))
 }
 
-fn copied(requests: Vec<Request>) -> Option<String> {
-    requests.into_iter().find_map(|request| if let Request::Copy(text) = request { Some(text) } else { None })
+fn copied(requests: Vec<UiRequest>) -> Option<String> {
+    requests.into_iter().find_map(|request| if let UiRequest::Copy(text) = request { Some(text) } else { None })
 }
 
 /// Clicks into the row with this text.
-fn click(ui: &mut Ui, text: &str) -> Vec<Request> {
+fn click(ui: &mut Ui, text: &str) -> Vec<UiRequest> {
     let screen = ui.screen();
     let row = screen.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no {text:?} in {screen}"));
     let row = u16::try_from(row).unwrap();
@@ -112,10 +112,10 @@ fn mouse_answers_no_question() {
 #[test]
 fn wheel_moves_in_lists() {
     let mut ui = Ui::new(60, 20);
-    let choice = |name: &str| Choice { value: name.into(), label: name.into(), detail: String::new() };
+    let choice = |name: &str| PickChoice { value: name.into(), label: name.into(), detail: String::new() };
     ui.input(Input::Choices(Pick::Model, vec![choice("one"), choice("two"), choice("three")]));
     mouse(&mut ui, MouseEventKind::ScrollDown, 2);
-    assert_eq!(ui.key(crossterm::event::KeyCode::Enter), [Request::Submit("/model two".into())]);
+    assert_eq!(ui.key(crossterm::event::KeyCode::Enter), [UiRequest::Submit("/model two".into())]);
 }
 
 #[test]
@@ -229,12 +229,12 @@ fn marked_text_is_shown_until_a_key_is_pressed() {
 fn key_gives_the_mouse_to_the_ui_and_back() {
     let mut ui = Ui::new(100, 12);
     let alt_w = |ui: &mut Ui| ui.press(crossterm::event::KeyCode::Char('w'), KeyModifiers::ALT);
-    assert_eq!(alt_w(&mut ui), [Request::Mouse(true)]);
+    assert_eq!(alt_w(&mut ui), [UiRequest::Mouse(true)]);
     assert!(
         ui.screen().contains("a drag copies, a click folds, the wheel scrolls; alt+w changes that"),
         "{}",
         ui.screen()
     );
-    assert_eq!(alt_w(&mut ui), [Request::Mouse(false)]);
+    assert_eq!(alt_w(&mut ui), [UiRequest::Mouse(false)]);
     assert!(alt_w(&mut Ui::inline(100, 12)).is_empty());
 }

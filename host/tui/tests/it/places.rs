@@ -5,10 +5,11 @@ use crossterm::event::Event as TerminalEvent;
 use pinion_protocol::dialog::{Dialog, DialogKind};
 use pinion_protocol::step::StepStatus;
 use pinion_protocol::{
-    Authority, Block, CompactionReason, Content, Delta, Display, DrawnPart, EventKind, HookAnswer, HookCall, HookPoint,
-    Message, Role, RunEnd, Severity, Span, SpanStyle, Spend, StopReason, Thinking, ToolCall, TurnTrigger, Usage,
+    Authority, CompactionReason, Content, ContentDelta, Display, DrawingBlock, DrawnPart, EventKind, HookAnswer,
+    HookCall, HookPoint, Message, Role, RunEnd, Severity, Span, SpanStyle, Spend, StopReason, Thinking, ToolCall,
+    TurnTrigger, Usage,
 };
-use pinion_tui::{Choice, Facts, Input, Pick, SlashCommand, Theme, Tone};
+use pinion_tui::{Facts, Input, Pick, PickChoice, SlashCommand, Theme, Tone};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -67,12 +68,12 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
             cost: None,
         },
         EventKind::MessageStart { role: Role::Assistant },
-        delta(Delta::Text { delta: text.into() }),
-        delta(Delta::Thinking { delta: text.into() }),
-        delta(Delta::ToolCallStart { call_id: id.clone(), tool: text.into() }),
-        delta(Delta::ToolCallArguments { delta: text.into() }),
-        delta(Delta::ToolCallStart { call_id: id.clone(), tool: text.into() }),
-        delta(Delta::ToolCallArguments { delta: json!({ "path": text }).to_string() }),
+        delta(ContentDelta::Text { delta: text.into() }),
+        delta(ContentDelta::Thinking { delta: text.into() }),
+        delta(ContentDelta::ToolCallStart { call_id: id.clone(), tool: text.into() }),
+        delta(ContentDelta::ToolCallArguments { delta: text.into() }),
+        delta(ContentDelta::ToolCallStart { call_id: id.clone(), tool: text.into() }),
+        delta(ContentDelta::ToolCallArguments { delta: json!({ "path": text }).to_string() }),
         end_of(reply),
         end_of(Message::user(text)),
         end_of(Message::labelled(text, text)),
@@ -112,14 +113,14 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
     events
 }
 
-fn blocks(text: &str) -> Vec<Block> {
+fn blocks(text: &str) -> Vec<DrawingBlock> {
     let text = || text.to_owned();
     vec![
-        Block::Lines { lines: vec![vec![Span::new(text(), SpanStyle::Plain)]] },
-        Block::Table { header: vec![text()], rows: vec![vec![text(); 2]] },
-        Block::Diff { text: text() },
-        Block::Markdown { text: text() },
-        Block::Bar { label: text(), done: 1, total: None },
+        DrawingBlock::Lines { lines: vec![vec![Span::new(text(), SpanStyle::Plain)]] },
+        DrawingBlock::Table { header: vec![text()], rows: vec![vec![text(); 2]] },
+        DrawingBlock::Diff { text: text() },
+        DrawingBlock::Markdown { text: text() },
+        DrawingBlock::Bar { label: text(), done: 1, total: None },
     ]
 }
 
@@ -128,7 +129,7 @@ fn blocks(text: &str) -> Vec<Block> {
 pub(crate) fn inputs(text: &str) -> Vec<Input> {
     use Pick::{AllSessions, History, Model, Palette, Plan, Provider, Queue, Session, Theme as Themes};
     let own = || text.to_owned();
-    let choice = || Choice { value: own(), label: own(), detail: own() };
+    let choice = || PickChoice { value: own(), label: own(), detail: own() };
     let dialog = |kind| Input::Dialog(7, Dialog { plugin: own(), question: own(), kind });
     let asker = Ui::new(80, 24);
     let arguments =

@@ -5,7 +5,7 @@ use crate::ui::{Ui, done};
 use crossterm::event::{KeyCode, KeyModifiers, MouseEventKind};
 use pinion_protocol::EventKind;
 use pinion_protocol::step::StepStatus;
-use pinion_tui::{Input, Request};
+use pinion_tui::{Input, UiRequest};
 
 const FILE: &str = ".pinion/plans/fix.md";
 
@@ -39,7 +39,7 @@ fn steps(ui: &mut Ui) -> Vec<usize> {
     screen.lines().filter_map(|row| row.trim().strip_prefix("Part ")?.parse().ok()).collect()
 }
 
-fn last(requests: Vec<Request>) -> Option<Request> {
+fn last(requests: Vec<UiRequest>) -> Option<UiRequest> {
     requests.into_iter().next_back()
 }
 
@@ -48,12 +48,12 @@ fn message_in_plan_mode_asks_for_a_plan() {
     let mut ui = planning();
     ui.wait(5_000);
     assert!(ui.screen().contains("anthropic/claude · plan mode · "), "{}", ui.screen());
-    assert_eq!(last(ui.send("/cost")), Some(Request::Submit("/cost".into())));
+    assert_eq!(last(ui.send("/cost")), Some(UiRequest::Submit("/cost".into())));
     ui.input(Input::Finished);
-    assert_eq!(last(ui.send("fix it")), Some(Request::Plan { text: "fix it".into(), file: None }));
+    assert_eq!(last(ui.send("fix it")), Some(UiRequest::Plan { text: "fix it".into(), file: None }));
     ui.end(done());
     ui.press(KeyCode::BackTab, KeyModifiers::SHIFT);
-    assert_eq!(last(ui.send("fix it")), Some(Request::Submit("fix it".into())));
+    assert_eq!(last(ui.send("fix it")), Some(UiRequest::Submit("fix it".into())));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn plan_is_shown_and_executed() {
     let mut ui = with_plan();
     let screen = ui.screen();
     assert!(screen.contains("  Change the sign") && screen.contains("❯ execute the plan"), "{screen}");
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
     let title = "Read the test".to_owned();
     ui.event(EventKind::PlanStep { step: 1, steps: 2, title, status: StepStatus::Running });
     assert!(ui.screen().contains("step 1 of 2 · waiting for the model"), "{}", ui.screen());
@@ -92,7 +92,7 @@ fn plan_longer_than_the_screen_is_read_before_the_decision() {
         ui.key(KeyCode::Down);
         assert_eq!(steps(&mut ui), first);
         ui.key(KeyCode::Up);
-        assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+        assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
     }
 }
 
@@ -113,7 +113,7 @@ fn inline_form_shows_the_whole_plan_until_it_is_executed() {
     assert!(ui.screen().contains("execute the plan") && !ui.app.is_viewing());
     ui.key(KeyCode::PageUp);
     assert!(ui.app.is_viewing() && steps(&mut ui).last() < Some(&60), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
     assert!(!ui.app.is_viewing());
 }
 
@@ -132,7 +132,7 @@ fn keys_that_were_meant_for_the_editor_decide_on_no_plan() {
     }
     ui.wait(100);
     assert!(ui.screen().contains("plan 4 of 4"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
 }
 
 #[test]
@@ -143,21 +143,21 @@ fn messages_wait_for_the_decision_on_a_plan() {
     ui.input(Input::Plan { file: FILE.into(), text: "# Fix\n\n## Read the test\n".into() });
     assert_eq!(ui.input(Input::Finished), []);
     ui.wait(300);
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
     let next = ui.input(Input::Finished);
-    assert_eq!(last(next), Some(Request::Submit("and format it".into())));
+    assert_eq!(last(next), Some(UiRequest::Submit("and format it".into())));
 }
 
 /// Chooses to edit the plan, and returns its text.
 fn edit(ui: &mut Ui) -> String {
     ui.types("edit");
-    let Some(Request::Edit(text)) = last(ui.key(KeyCode::Enter)) else { panic!("no editor") };
+    let Some(UiRequest::Edit(text)) = last(ui.key(KeyCode::Enter)) else { panic!("no editor") };
     text
 }
 
 /// Ends the editor, and refuses to save its result.
 fn refuse(ui: &mut Ui, text: &str, reason: &str) {
-    let saved = Request::SavePlan { file: FILE.into(), text: text.into() };
+    let saved = UiRequest::SavePlan { file: FILE.into(), text: text.into() };
     assert_eq!(ui.input(Input::Edited(Ok(text.into()))), [saved]);
     assert_eq!(ui.input(Input::PlanUnsaved(reason.into())), []);
     ui.wait(300);
@@ -167,7 +167,7 @@ fn refuse(ui: &mut Ui, text: &str, reason: &str) {
 fn plan_is_edited_and_shown_again() {
     let mut ui = with_plan();
     let text = edit(&mut ui).replace("sign", "operator");
-    let saved = Request::SavePlan { file: FILE.into(), text: text.clone() };
+    let saved = UiRequest::SavePlan { file: FILE.into(), text: text.clone() };
     assert_eq!(ui.input(Input::Edited(Ok(text))), [saved]);
     assert!(ui.screen().contains("\n›"), "{}", ui.screen());
 }
@@ -187,12 +187,12 @@ fn invalid_edit_is_continued_and_not_executed() {
     assert_eq!(ui.key(KeyCode::Enter), []);
     assert!(ui.screen().contains(reason) && ui.screen().contains("❯ edit the plan"), "{}", ui.screen());
     // The list takes keys at once, because it answers one.
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Edit(text)]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Edit(text)]);
     let text = "## Look\n";
     ui.input(Input::Edited(Ok(text.into())));
     ui.input(Input::Plan { file: FILE.into(), text: text.into() });
     ui.wait(300);
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn failed_editor_leaves_the_plan_and_its_list() {
     ui.input(Input::Edited(Err("again".into())));
     ui.wait(300);
     ui.key(KeyCode::Up);
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn invalid_edit_of_a_plan_that_is_left_can_be_brought_back() {
         assert_eq!(ui.key(KeyCode::Enter), []);
         assert!(ui.screen().contains("your edit is not saved; ctrl+y brings it back"), "{}", ui.screen());
         ui.ctrl('y');
-        assert_eq!(last(ui.ctrl('g')), Some(Request::Edit("## Look\nStatus: maybe\n".into())));
+        assert_eq!(last(ui.ctrl('g')), Some(UiRequest::Edit("## Look\nStatus: maybe\n".into())));
     }
 }
 
@@ -243,7 +243,7 @@ fn changes_that_the_user_asks_for_replace_the_plan() {
     let mut ui = with_plan();
     ui.types("changes");
     ui.key(KeyCode::Enter);
-    let expected = Request::Plan { text: "add a test".into(), file: Some(FILE.into()) };
+    let expected = UiRequest::Plan { text: "add a test".into(), file: Some(FILE.into()) };
     assert_eq!(last(ui.send("add a test")), Some(expected));
 }
 
@@ -253,11 +253,11 @@ fn plan_that_is_kept_can_be_executed_later() {
     ui.types("later");
     ui.key(KeyCode::Enter);
     assert!(ui.screen().contains("`/execute .pinion/plans/fix.md` executes the plan"), "{}", ui.screen());
-    assert_eq!(last(ui.send("/execute .pinion/plans/fix.md")), Some(Request::Execute(FILE.into())));
+    assert_eq!(last(ui.send("/execute .pinion/plans/fix.md")), Some(UiRequest::Execute(FILE.into())));
 }
 
 /// Presses the key of the modes and returns the mode that is requested, with the status line of later.
-fn next_mode(ui: &mut Ui) -> (Vec<Request>, String) {
+fn next_mode(ui: &mut Ui) -> (Vec<UiRequest>, String) {
     let requests = ui.press(KeyCode::BackTab, KeyModifiers::SHIFT);
     ui.wait(10_000);
     (requests, ui.screen())
@@ -269,13 +269,13 @@ fn key_switches_through_the_modes_and_the_status_line_names_them() {
     ui.approval("ask");
     for name in ["smart", "edits"] {
         let (requests, screen) = next_mode(&mut ui);
-        assert_eq!(requests, [Request::Mode(name.into())]);
+        assert_eq!(requests, [UiRequest::Mode(name.into())]);
         assert!(screen.contains(&format!("anthropic/claude · {name} · ")), "{screen}");
     }
     let (requests, screen) = next_mode(&mut ui);
     assert!(requests.is_empty() && screen.contains("· plan mode ·"), "{requests:?} {screen}");
     let (requests, screen) = next_mode(&mut ui);
-    assert_eq!(requests, [Request::Mode("ask".into())]);
+    assert_eq!(requests, [UiRequest::Mode("ask".into())]);
     assert!(screen.contains("anthropic/claude · ask · "), "{screen}");
 }
 
@@ -283,10 +283,10 @@ fn key_switches_through_the_modes_and_the_status_line_names_them() {
 fn key_reaches_the_mode_without_questions_only_if_it_was_chosen_before() {
     let mut ui = Ui::new(80, 24);
     ui.approval("all");
-    assert_eq!(next_mode(&mut ui).0, [Request::Mode("ask".into())]);
+    assert_eq!(next_mode(&mut ui).0, [UiRequest::Mode("ask".into())]);
     ui.approval("edits");
     next_mode(&mut ui);
-    assert_eq!(next_mode(&mut ui).0, [Request::Mode("all".into())]);
+    assert_eq!(next_mode(&mut ui).0, [UiRequest::Mode("all".into())]);
 }
 
 #[test]
@@ -294,12 +294,12 @@ fn mode_changes_while_the_agent_works_and_is_explained() {
     let mut ui = Ui::new(80, 24);
     ui.approval("smart");
     ui.send("go");
-    assert_eq!(ui.press(KeyCode::BackTab, KeyModifiers::SHIFT), [Request::Mode("edits".into())]);
+    assert_eq!(ui.press(KeyCode::BackTab, KeyModifiers::SHIFT), [UiRequest::Mode("edits".into())]);
     assert!(ui.screen().contains("edits: files of the project are edited"), "{}", ui.screen());
 }
 
-fn mode(name: &str) -> Request {
-    Request::Mode(name.into())
+fn mode(name: &str) -> UiRequest {
+    UiRequest::Mode(name.into())
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn plan_mode_binds_a_run_that_works_until_its_end() {
     ui.wait(5_000);
     assert!(ui.screen().contains("· plan mode ·"), "{}", ui.screen());
     // Nothing is left to return to.
-    assert_eq!(last(ui.send("fix it")), Some(Request::Plan { text: "fix it".into(), file: None }));
+    assert_eq!(last(ui.send("fix it")), Some(UiRequest::Plan { text: "fix it".into(), file: None }));
     assert_eq!(ui.end(done()), []);
 }
 
@@ -329,9 +329,9 @@ fn plan_mode_that_is_left_in_the_middle_of_a_run_binds_no_more() {
     // Another mode takes its place, also by its name.
     ui.start("go");
     ui.send("/plan");
-    assert_eq!(last(ui.send("/mode all")), Some(Request::Own("/mode all".into())));
+    assert_eq!(last(ui.send("/mode all")), Some(UiRequest::Own("/mode all".into())));
     assert_eq!(ui.end(done()), []);
-    assert_eq!(last(ui.send("fix it")), Some(Request::Submit("fix it".into())));
+    assert_eq!(last(ui.send("fix it")), Some(UiRequest::Submit("fix it".into())));
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use crate::ui::{Ui, agent_start, done, end_of};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, Message, RunEnd};
-use pinion_tui::{Input, Request};
+use pinion_tui::{Input, UiRequest};
 use serde_json::json;
 
-fn submits(requests: &[Request]) -> Vec<&str> {
-    requests.iter().filter_map(|r| if let Request::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
+fn submits(requests: &[UiRequest]) -> Vec<&str> {
+    requests.iter().filter_map(|r| if let UiRequest::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
 }
 
-fn steers(requests: &[Request]) -> Vec<&str> {
-    requests.iter().filter_map(|r| if let Request::Steer(text) = r { Some(text.as_str()) } else { None }).collect()
+fn steers(requests: &[UiRequest]) -> Vec<&str> {
+    requests.iter().filter_map(|r| if let UiRequest::Steer(text) = r { Some(text.as_str()) } else { None }).collect()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn messages_for_later_wait_and_are_sent_in_order() {
     assert_eq!(submits(&ui.send("one")), ["one"]);
     assert_eq!(ui.later("two"), []);
     ui.types("three");
-    assert_eq!(ui.press(KeyCode::Enter, KeyModifiers::CONTROL), [Request::Remember("three".into())]);
+    assert_eq!(ui.press(KeyCode::Enter, KeyModifiers::CONTROL), [UiRequest::Remember("three".into())]);
     assert!(ui.screen().contains("◷ two") && ui.screen().contains("◷ three"));
     assert_eq!(submits(&ui.end(done())), ["two"]);
     assert_eq!(submits(&ui.end(done())), ["three"]);
@@ -47,9 +47,9 @@ fn escape_interrupts_the_call_for_the_message_and_then_the_agent() {
     ui.start("one");
     ui.call("1", "bash", json!({ "command": "sleep 9" }));
     ui.send("two");
-    assert_eq!(ui.key(KeyCode::Esc), [Request::InterruptCalls]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::InterruptCalls]);
     assert!(ui.screen().contains("→ two  (sent, the agent reads it next)"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::Interrupt]);
     ui.input(Input::Returned(vec!["two".into()]));
     assert_eq!(submits(&ui.end(RunEnd::Aborted)), [""; 0]);
     assert!(ui.screen().contains("› two") && !ui.screen().contains('→'), "{}", ui.screen());
@@ -59,7 +59,7 @@ fn escape_interrupts_the_call_for_the_message_and_then_the_agent() {
 fn escape_interrupts_a_reply_and_sends_the_messages_as_the_next_prompt() {
     let mut ui = steered(&["two", "three"]);
     assert!(ui.screen().contains("esc interrupts the reply and sends"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::Interrupt]);
     ui.input(Input::Returned(vec!["two".into(), "three".into()]));
     assert_eq!(submits(&ui.end(RunEnd::Aborted)), ["two\n\nthree"]);
 }
@@ -70,7 +70,7 @@ fn enter_on_an_empty_line_sends_the_first_message_for_later_sooner() {
     ui.start("one");
     ui.later("look at b.rs instead");
     assert!(ui.screen().contains("◷ look at b.rs instead  (enter sends it sooner, ↑ edits)"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Steer("look at b.rs instead".into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Steer("look at b.rs instead".into())]);
     let screen = ui.screen();
     assert!(!screen.contains('◷') && screen.contains("→ look at b.rs instead  (next; esc"), "{screen}");
 }
@@ -87,7 +87,7 @@ fn message_that_was_not_read_is_the_next_prompt() {
 #[test]
 fn message_that_was_not_read_is_taken_back_to_edit_it() {
     let mut ui = steered(&["two", "three"]);
-    assert_eq!(ui.key(KeyCode::Up), [Request::Recall]);
+    assert_eq!(ui.key(KeyCode::Up), [UiRequest::Recall]);
     ui.input(Input::Returned(vec!["two".into(), "three".into()]));
     assert!(ui.screen().contains("› two\n\n  three") && !ui.screen().contains('→'), "{}", ui.screen());
     // The next one goes its usual way.
@@ -163,7 +163,7 @@ fn sent_messages_fill_the_rows_of_the_queue_first() {
 fn sent_message_that_was_not_read_returns_to_the_editor_once() {
     for returned in [vec![], vec!["two".to_owned()], vec!["two".to_owned(), "three".to_owned()]] {
         let mut ui = steered(&["two", "three"]);
-        assert_eq!(ui.ctrl('c'), [Request::Interrupt]);
+        assert_eq!(ui.ctrl('c'), [UiRequest::Interrupt]);
         assert!(ui.screen().contains("→ two"), "{}", ui.screen());
         ui.input(Input::Returned(returned));
         ui.end(RunEnd::Aborted);
@@ -208,7 +208,7 @@ fn escape_interrupts_and_sends_nothing_that_was_for_later() {
     let mut ui = Ui::new(80, 24);
     ui.start("one");
     ui.later("two");
-    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::Interrupt]);
     assert_eq!(submits(&ui.end(RunEnd::Aborted)), [""; 0]);
     let screen = ui.screen();
     assert!(screen.contains("! interrupted") && screen.contains("› two"), "{screen}");
@@ -243,8 +243,8 @@ fn message_that_steered_too_late_returns_to_the_editor() {
     assert!(ui.screen().contains("› sooner\n\n  later"), "{}", ui.screen());
 }
 
-fn draft(text: &str, queue: &[&str]) -> Request {
-    Request::SaveDraft { text: text.into(), queue: queue.iter().map(ToString::to_string).collect() }
+fn draft(text: &str, queue: &[&str]) -> UiRequest {
+    UiRequest::SaveDraft { text: text.into(), queue: queue.iter().map(ToString::to_string).collect() }
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn last_draft_is_kept_before_the_end() {
     let mut ui = Ui::new(80, 24);
     ui.types("x");
     ui.key(KeyCode::Backspace);
-    assert_eq!(ui.ctrl('d'), [draft("", &[]), Request::Quit]);
+    assert_eq!(ui.ctrl('d'), [draft("", &[]), UiRequest::Quit]);
 }
 
 /// Starts a run, lets these texts wait, and lists them.
@@ -342,7 +342,7 @@ fn queued_texts_change_places_and_one_is_sent_at_once() {
     ui.press(KeyCode::Down, KeyModifiers::CONTROL);
     ui.press(KeyCode::Down, KeyModifiers::CONTROL);
     ui.key(KeyCode::Up);
-    assert_eq!(ui.ctrl('s'), [Request::Steer("three".into())]);
+    assert_eq!(ui.ctrl('s'), [UiRequest::Steer("three".into())]);
     ui.press(KeyCode::Up, KeyModifiers::CONTROL);
     ui.key(KeyCode::Esc);
     ui.event(end_of(Message::user("three")));

@@ -3,11 +3,11 @@
 use crate::ui::Ui;
 use crossterm::event::KeyCode;
 use pinion_protocol::RunEnd;
-use pinion_tui::{Choice, Input, Pick, Request};
+use pinion_tui::{Input, Pick, PickChoice, UiRequest};
 use serde_json::json;
 
 fn quits(ui: &mut Ui) -> bool {
-    ui.ctrl('c').contains(&Request::Quit)
+    ui.ctrl('c').contains(&UiRequest::Quit)
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn second_ctrl_c_quits_and_one_that_closes_something_does_not_count() {
         ("at a question", 2, &|ui| drop(ui.ask("bash", json!({ "command": "true" })))),
         ("with a message", 3, &|ui| drop(ui.types("text"))),
         ("in a list", 3, &|ui| {
-            let choice = Choice { value: "a".into(), label: "a".into(), detail: String::new() };
+            let choice = PickChoice { value: "a".into(), label: "a".into(), detail: String::new() };
             ui.input(Input::Choices(Pick::Model, vec![choice]));
         }),
         ("in a search", 3, &|ui| drop(ui.ctrl('s'))),

@@ -5,7 +5,7 @@ use crate::ui::Ui;
 use crossterm::event::{
     Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use pinion_tui::{Inline, Input, Request, Screen};
+use pinion_tui::{Inline, Input, Screen, UiRequest};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub(crate) fn apply(ui: &mut Ui, step: Step) {
             let event = MouseEvent { kind, column: row, row, modifiers: KeyModifiers::NONE };
             for request in ui.input(Input::Terminal(TerminalEvent::Mouse(event))) {
                 let is_sound = |text: &str| text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control());
-                assert!(!matches!(&request, Request::Copy(text) if !is_sound(text)), "{request:?}");
+                assert!(!matches!(&request, UiRequest::Copy(text) if !is_sound(text)), "{request:?}");
             }
         }
         Step::Event(run, number, text) => {

@@ -2,7 +2,7 @@
 
 use crate::ui::{Ui, agent_start, done};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Block, Content, DrawnPart, EventKind, Span, SpanStyle};
+use pinion_protocol::{Content, DrawingBlock, DrawnPart, EventKind, Span, SpanStyle};
 use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
 use serde_json::json;
@@ -89,8 +89,8 @@ fn drawings_of_plugins_are_found_in_the_form_that_shows_them() {
         ui.call("1", "paint", json!({ "colour": "blue" }));
         let spans = [("drawn ", SpanStyle::Plain), ("call", SpanStyle::Strong)];
         let line = spans.map(|(text, style)| Span::new(text, style)).to_vec();
-        ui.event(drawing(DrawnPart::Call, vec![Block::Lines { lines: vec![line] }]));
-        ui.event(drawing(DrawnPart::Result, vec![Block::Markdown { text: "drawn **result**".into() }]));
+        ui.event(drawing(DrawnPart::Call, vec![DrawingBlock::Lines { lines: vec![line] }]));
+        ui.event(drawing(DrawnPart::Result, vec![DrawingBlock::Markdown { text: "drawn **result**".into() }]));
         ui.result("1", "paint", false, "the plain result");
     });
     for text in ["drawn call", "drawn result", "the plain result", "drawn result"] {

@@ -1,12 +1,12 @@
 //! The first-run setup: events in, screens and requests out.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use pinion_tui::{Buffer, Choice, Rect, Setup, SetupRequest, Theme, text_of};
+use pinion_tui::{Buffer, PickChoice, Rect, Setup, SetupRequest, Theme, text_of};
 
 const KEY: &str = "sk-Zq7Xw3Vb9Nm2";
 
-fn choice(name: &str, detail: &str) -> Choice {
-    Choice { value: name.into(), label: name.into(), detail: detail.into() }
+fn choice(name: &str, detail: &str) -> PickChoice {
+    PickChoice { value: name.into(), label: name.into(), detail: detail.into() }
 }
 
 fn setup() -> Setup {

@@ -3,8 +3,8 @@
 use crate::screens::assert_screen;
 use crate::ui::{Ui, agent_start, done};
 use crossterm::event::KeyCode;
-use pinion_protocol::{Content, Delta, EventKind, RunEnd, RunErrorKind};
-use pinion_tui::{Choice, Input, Pick, Tone};
+use pinion_protocol::{Content, ContentDelta, EventKind, RunEnd, RunErrorKind};
+use pinion_tui::{Input, Pick, PickChoice, Tone};
 use serde_json::json;
 
 const ANSWER: &str = "The test fails because `total` **subtracts**:\n\n1. fix the sign\n2. run the test again\n\n\
@@ -24,7 +24,10 @@ fn check(name: &str, state: impl Fn(&mut Ui)) {
 
 fn conversation(ui: &mut Ui) {
     ui.start("why does the test fail?");
-    ui.event(EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: "The sign looks wrong.".into() } });
+    ui.event(EventKind::MessageUpdate {
+        index: 0,
+        delta: ContentDelta::Thinking { delta: "The sign looks wrong.".into() },
+    });
     ui.call("1", "read", json!({ "path": "total.sh" }));
     ui.result("1", "read", false, "#!/bin/sh\necho $(($1 - $2))");
     ui.call("2", "edit", json!({ "path": "total.sh", "edits": [{ "old_text": "-", "new_text": "+" }] }));
@@ -140,7 +143,7 @@ fn question_about_a_changed_file() {
 fn list_of_models() {
     check("models", |ui| {
         let choice =
-            |name: &str, detail: &str| Choice { value: name.into(), label: name.into(), detail: detail.into() };
+            |name: &str, detail: &str| PickChoice { value: name.into(), label: name.into(), detail: detail.into() };
         let choices = vec![
             choice("anthropic/claude-sonnet", "key set · 200 k context · images · thinking · $3 in, $15 out"),
             choice("openai-responses/gpt", "no key · 400 k context · thinking · $1.25 in, $10 out"),

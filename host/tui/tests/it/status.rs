@@ -2,7 +2,7 @@
 
 use crate::ui::{Ui, agent_start, assistant, done, end_of};
 use pinion_protocol::{Content, EventKind, Message, Thinking, TurnTrigger};
-use pinion_tui::{Activity, App, Facts, Input, Segment, Settings, Theme};
+use pinion_tui::{Activity, App, Facts, Input, StatusSegment, Theme, UiSettings};
 use ratatui_core::style::Color;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 fn with_facts(change: impl FnOnce(Facts) -> Facts) -> Ui {
     let mut ui = Ui::new(80, 24);
     let facts = change(ui.app.facts().clone());
-    ui.app = App::new(Settings { theme: Theme::colours(), ..Settings::default() });
+    ui.app = App::new(UiSettings { theme: Theme::colours(), ..UiSettings::default() });
     ui.input(Input::Facts(facts));
     ui
 }
@@ -53,7 +53,7 @@ fn narrow_status_line_keeps_what_matters_in_its_order() {
 #[test]
 fn speed_of_the_last_message_is_shown() {
     let mut ui = Ui::new(80, 24);
-    ui.app = App::new(Settings { status: vec![Segment::Speed], ..Settings::default() });
+    ui.app = App::new(UiSettings { status: vec![StatusSegment::Speed], ..UiSettings::default() });
     ui.start("go");
     ui.text("four");
     ui.wait(1_000);
@@ -112,7 +112,7 @@ fn long_work_ends_with_what_it_took() {
 #[test]
 fn thinking_and_results_are_always_shown_if_the_user_wants_it() {
     let mut ui = Ui::new(80, 24);
-    ui.app = App::new(Settings { has_thinking: true, is_unfolded: true, ..Settings::default() });
+    ui.app = App::new(UiSettings { has_thinking: true, is_unfolded: true, ..UiSettings::default() });
     ui.start("go");
     let text = "First.\n\nThen.".to_owned();
     ui.reply(vec![Content::Thinking(Thinking { text, signature: None, redacted: false })]);
@@ -141,7 +141,7 @@ fn thinking_shows_no_marks_of_emphasis() {
 fn marks_do_not_move_with_reduced_motion() {
     let marks = |has_reduced_motion| {
         let mut ui = Ui::new(80, 24);
-        ui.app = App::new(Settings { has_reduced_motion, ..Settings::default() });
+        ui.app = App::new(UiSettings { has_reduced_motion, ..UiSettings::default() });
         ui.start("go");
         ui.call("1", "bash", json!({ "command": "make" }));
         [0, 1_000, 250, 1_750].map(|time| {
@@ -179,9 +179,9 @@ fn page_that_is_higher_than_the_screen_begins_at_its_top() {
 #[test]
 fn code_block_is_copied_without_its_marks() {
     let mut ui = Ui::new(80, 24);
-    let copied = |requests: Vec<pinion_tui::Request>| {
+    let copied = |requests: Vec<pinion_tui::UiRequest>| {
         requests.into_iter().find_map(|request| match request {
-            pinion_tui::Request::Copy(text) => Some(text),
+            pinion_tui::UiRequest::Copy(text) => Some(text),
             _ => None,
         })
     };
@@ -204,7 +204,7 @@ fn code_block_is_copied_without_its_marks() {
 #[test]
 fn colours_of_programs_are_shown_and_their_other_sequences_are_text() {
     let mut ui = Ui::new(80, 24);
-    ui.app = App::new(Settings { theme: Theme::colours(), ..Settings::default() });
+    ui.app = App::new(UiSettings { theme: Theme::colours(), ..UiSettings::default() });
     ui.start("go");
     ui.call("1", "bash", json!({ "command": "test" }));
     ui.result("1", "bash", true, "\x1b[31mFAILED\x1b[0m one \x1b[2J\n");
@@ -218,7 +218,11 @@ fn colours_of_programs_are_shown_and_their_other_sequences_are_text() {
 #[test]
 fn age_of_the_cache_is_shown_by_the_minute() {
     let mut ui = Ui::new(80, 24);
-    ui.app = App::new(Settings { theme: Theme::colours(), status: vec![Segment::CacheAge], ..Settings::default() });
+    ui.app = App::new(UiSettings {
+        theme: Theme::colours(),
+        status: vec![StatusSegment::CacheAge],
+        ..UiSettings::default()
+    });
     let last = |ui: &mut Ui| ui.screen().split('\n').next_back().unwrap_or_default().to_owned();
     assert_eq!(last(&mut ui), "");
     ui.start("go");

@@ -2,10 +2,12 @@
 
 use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::{
-    AssistantMessage, Content, Delta, Display, Event, EventKind, Ledger, Message, RunEnd, StopReason, ToolCall,
+    AssistantMessage, Content, ContentDelta, Display, Event, EventKind, Ledger, Message, RunEnd, StopReason, ToolCall,
     ToolResultMessage, TurnTrigger, Usage,
 };
-use pinion_tui::{App, Buffer, Facts, Highlighter, Input, Question, Rect, Request, Settings, SlashCommand, text_of};
+use pinion_tui::{
+    App, ApprovalQuestion, Buffer, Facts, Highlighter, Input, Rect, SlashCommand, UiRequest, UiSettings, text_of,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +21,15 @@ pub(crate) struct Ui {
 
 impl Ui {
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
-        Self::with(Settings::default(), columns, rows)
+        Self::with(UiSettings::default(), columns, rows)
     }
 
     /// Creates a UI in the inline form.
     pub(crate) fn inline(columns: u16, rows: u16) -> Self {
-        Self::with(Settings { is_inline: true, ..Settings::default() }, columns, rows)
+        Self::with(UiSettings { is_inline: true, ..UiSettings::default() }, columns, rows)
     }
 
-    fn with(settings: Settings, columns: u16, rows: u16) -> Self {
+    fn with(settings: UiSettings, columns: u16, rows: u16) -> Self {
         let mut ui = Self {
             app: App::new(settings),
             now: Duration::ZERO,
@@ -71,54 +73,54 @@ impl Ui {
         }));
     }
 
-    pub(crate) fn input(&mut self, input: Input) -> Vec<Request> {
+    pub(crate) fn input(&mut self, input: Input) -> Vec<UiRequest> {
         self.app.handle(input, self.now)
     }
 
-    pub(crate) fn event(&mut self, kind: EventKind) -> Vec<Request> {
+    pub(crate) fn event(&mut self, kind: EventKind) -> Vec<UiRequest> {
         self.event_of("run", kind)
     }
 
-    pub(crate) fn event_of(&mut self, run: &str, kind: EventKind) -> Vec<Request> {
+    pub(crate) fn event_of(&mut self, run: &str, kind: EventKind) -> Vec<UiRequest> {
         self.input(Input::Event(Event { run_id: run.into(), kind }))
     }
 
-    pub(crate) fn wait(&mut self, milliseconds: u64) -> Vec<Request> {
+    pub(crate) fn wait(&mut self, milliseconds: u64) -> Vec<UiRequest> {
         self.now += Duration::from_millis(milliseconds);
         self.input(Input::Tick)
     }
 
-    pub(crate) fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Request> {
+    pub(crate) fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<UiRequest> {
         self.input(Input::Terminal(TerminalEvent::Key(KeyEvent::new(code, modifiers))))
     }
 
-    pub(crate) fn key(&mut self, code: KeyCode) -> Vec<Request> {
+    pub(crate) fn key(&mut self, code: KeyCode) -> Vec<UiRequest> {
         self.press(code, KeyModifiers::NONE)
     }
 
-    pub(crate) fn ctrl(&mut self, c: char) -> Vec<Request> {
+    pub(crate) fn ctrl(&mut self, c: char) -> Vec<UiRequest> {
         self.press(KeyCode::Char(c), KeyModifiers::CONTROL)
     }
 
-    pub(crate) fn types(&mut self, text: &str) -> Vec<Request> {
+    pub(crate) fn types(&mut self, text: &str) -> Vec<UiRequest> {
         text.chars().flat_map(|c| self.key(KeyCode::Char(c))).collect()
     }
 
-    pub(crate) fn paste(&mut self, text: &str) -> Vec<Request> {
+    pub(crate) fn paste(&mut self, text: &str) -> Vec<UiRequest> {
         self.input(Input::Terminal(TerminalEvent::Paste(text.to_owned())))
     }
 
     /// Types a message and sends it.
-    pub(crate) fn send(&mut self, text: &str) -> Vec<Request> {
+    pub(crate) fn send(&mut self, text: &str) -> Vec<UiRequest> {
         self.types(text);
         self.key(KeyCode::Enter)
     }
 
     /// Types a message and sends it after the end of the work. Returns the requests besides those that keep it.
-    pub(crate) fn later(&mut self, text: &str) -> Vec<Request> {
+    pub(crate) fn later(&mut self, text: &str) -> Vec<UiRequest> {
         self.types(text);
         let requests = self.key(KeyCode::Tab);
-        requests.into_iter().filter(|request| !matches!(request, Request::Remember(_))).collect()
+        requests.into_iter().filter(|request| !matches!(request, UiRequest::Remember(_))).collect()
     }
 
     /// Draws a frame with all code highlighted.
@@ -151,7 +153,7 @@ impl Ui {
     }
 
     pub(crate) fn text(&mut self, piece: &str) {
-        self.event(EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: piece.into() } });
+        self.event(EventKind::MessageUpdate { index: 0, delta: ContentDelta::Text { delta: piece.into() } });
     }
 
     /// Ends the reply of the model.
@@ -199,18 +201,18 @@ impl Ui {
         }));
     }
 
-    pub(crate) fn end(&mut self, end: RunEnd) -> Vec<Request> {
+    pub(crate) fn end(&mut self, end: RunEnd) -> Vec<UiRequest> {
         self.event(EventKind::AgentEnd { end, messages: Vec::new(), usage: Usage::default(), cost: None, turns: 1 });
         self.input(Input::Finished)
     }
 
-    pub(crate) fn ask(&mut self, tool: &str, arguments: Value) -> Vec<Request> {
+    pub(crate) fn ask(&mut self, tool: &str, arguments: Value) -> Vec<UiRequest> {
         let question = self.question(tool, arguments);
         self.input(Input::Question(question))
     }
 
-    pub(crate) fn question(&self, tool: &str, arguments: Value) -> Question {
-        Question {
+    pub(crate) fn question(&self, tool: &str, arguments: Value) -> ApprovalQuestion {
+        ApprovalQuestion {
             id: 7,
             tool: tool.into(),
             plugin: "shell".into(),

@@ -2,13 +2,13 @@
 
 use crate::ui::Ui;
 use crossterm::event::KeyCode;
-use pinion_tui::{App, Request, Settings, Theme};
+use pinion_tui::{App, Theme, UiRequest, UiSettings};
 use proptest::prelude::*;
 use ratatui_core::style::Modifier;
 
 fn vi() -> Ui {
     let mut ui = Ui::new(60, 16);
-    ui.app = App::new(Settings { has_vi_keys: true, ..Settings::default() });
+    ui.app = App::new(UiSettings { has_vi_keys: true, ..UiSettings::default() });
     ui
 }
 
@@ -38,8 +38,10 @@ fn presses(ui: &mut Ui, keys: &str) {
 fn edited(text: &str, commands: &str) -> String {
     let mut ui = with(text);
     presses(&mut ui, commands);
-    let sent =
-        ui.key(KeyCode::Enter).into_iter().find_map(|r| if let Request::Submit(text) = r { Some(text) } else { None });
+    let sent = ui
+        .key(KeyCode::Enter)
+        .into_iter()
+        .find_map(|r| if let UiRequest::Submit(text) = r { Some(text) } else { None });
     sent.unwrap_or_default()
 }
 
@@ -192,7 +194,7 @@ fn selections_are_changed() {
 #[test]
 fn selection_is_marked_and_named() {
     let mut ui = vi();
-    ui.app = App::new(Settings { has_vi_keys: true, theme: Theme::colours(), ..Settings::default() });
+    ui.app = App::new(UiSettings { has_vi_keys: true, theme: Theme::colours(), ..UiSettings::default() });
     ui.paste("one two");
     presses(&mut ui, "␛0ve");
     assert!(ui.screen().contains("\nvisual"), "{}", ui.screen());
@@ -231,7 +233,7 @@ fn mode_is_shown_and_escape_interrupts_in_it() {
     ui.types("text");
     assert_eq!(ui.key(KeyCode::Esc), []);
     assert!(ui.screen().contains("\n‹ text") && ui.screen().contains("\nnormal"), "{}", ui.screen());
-    assert_eq!(ui.key(KeyCode::Esc), [Request::Interrupt]);
+    assert_eq!(ui.key(KeyCode::Esc), [UiRequest::Interrupt]);
     ui.types("i");
     assert!(ui.screen().contains("\n› text") && !ui.screen().contains("normal"), "{}", ui.screen());
 }
@@ -240,7 +242,7 @@ fn mode_is_shown_and_escape_interrupts_in_it() {
 fn colon_begins_a_command_on_the_empty_editor() {
     let mut ui = vi();
     ui.key(KeyCode::Esc);
-    assert_eq!(ui.send(":keys"), [Request::Remember("/keys".into())]);
+    assert_eq!(ui.send(":keys"), [UiRequest::Remember("/keys".into())]);
     assert_eq!(edited("text", ":"), "text");
 }
 

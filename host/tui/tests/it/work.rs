@@ -2,15 +2,15 @@
 
 use crate::ui::{Ui, agent_below, agent_start, done, end_of, ended};
 use crossterm::event::{KeyCode, KeyModifiers};
-use pinion_protocol::{Content, Delta, Display, EventKind, Message, RunEnd, ToolCall, TurnTrigger};
-use pinion_tui::{Choice, Facts, Input, Pick, Request, Segment, Settings, Theme, Tone};
+use pinion_protocol::{Content, ContentDelta, Display, EventKind, Message, RunEnd, ToolCall, TurnTrigger};
+use pinion_tui::{Facts, Input, Pick, PickChoice, StatusSegment, Theme, Tone, UiRequest, UiSettings};
 use ratatui_core::buffer::Cell;
 use ratatui_core::style::Modifier;
 use serde_json::json;
 use std::sync::Arc;
 
-fn submits(requests: &[Request]) -> Vec<&str> {
-    requests.iter().filter_map(|r| if let Request::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
+fn submits(requests: &[UiRequest]) -> Vec<&str> {
+    requests.iter().filter_map(|r| if let UiRequest::Submit(text) = r { Some(text.as_str()) } else { None }).collect()
 }
 
 #[test]
@@ -31,15 +31,15 @@ fn call_that_is_being_written_says_what_it_is_about() {
         ui.event(EventKind::MessageUpdate { index: 0, delta });
         ui.screen()
     };
-    let shown = delta(Delta::ToolCallStart { call_id: "1".into(), tool: "write".into() });
+    let shown = delta(ContentDelta::ToolCallStart { call_id: "1".into(), tool: "write".into() });
     assert!(shown.contains("preparing write · "), "{shown}");
-    let shown = delta(Delta::ToolCallArguments { delta: r#"{"path":"src/ma"#.into() });
+    let shown = delta(ContentDelta::ToolCallArguments { delta: r#"{"path":"src/ma"#.into() });
     assert!(shown.contains("preparing write src/ma · "), "{shown}");
-    let shown = delta(Delta::ToolCallArguments { delta: format!(r#"in.rs","content":"{}"#, "x".repeat(5000)) });
+    let shown = delta(ContentDelta::ToolCallArguments { delta: format!(r#"in.rs","content":"{}"#, "x".repeat(5000)) });
     assert!(shown.contains("preparing write src/main.rs · "), "{shown}");
     let long = format!(r#"{{"path":"{}"#, "long/".repeat(100));
-    delta(Delta::ToolCallStart { call_id: "2".into(), tool: "read".into() });
-    let shown = delta(Delta::ToolCallArguments { delta: long });
+    delta(ContentDelta::ToolCallStart { call_id: "2".into(), tool: "read".into() });
+    let shown = delta(ContentDelta::ToolCallArguments { delta: long });
     assert!(shown.contains("long/… · "), "{shown}");
 }
 
@@ -62,10 +62,10 @@ fn ctrl_c_clears_then_interrupts_then_exits() {
     ui.start("one");
     ui.types("draft");
     assert_eq!(ui.ctrl('c'), []);
-    assert_eq!(ui.ctrl('c'), [Request::Interrupt]);
+    assert_eq!(ui.ctrl('c'), [UiRequest::Interrupt]);
     ui.end(RunEnd::Aborted);
     assert_eq!(ui.ctrl('c'), []);
-    assert_eq!(ui.ctrl('c').last(), Some(&Request::Quit));
+    assert_eq!(ui.ctrl('c').last(), Some(&UiRequest::Quit));
     ui.ctrl('y');
     assert!(ui.screen().contains("› draft"));
 }
@@ -80,7 +80,7 @@ fn neither_time_nor_focus_nor_enter_nor_paste_answers() {
     ui.input(Input::Terminal(crossterm::event::Event::FocusGained));
     ui.key(KeyCode::Enter);
     ui.paste("y");
-    assert!(!ui.wait(100_000).iter().any(|request| matches!(request, Request::Answer(..))));
+    assert!(!ui.wait(100_000).iter().any(|request| matches!(request, UiRequest::Answer(..))));
     assert!(ui.screen().contains("? allow this call?"));
     ui.input(Input::Withdrawn(7));
     assert!(!ui.screen().contains("? allow this call?"));
@@ -94,14 +94,14 @@ fn commands_and_files_are_completed() {
     ui.key(KeyCode::Enter);
     assert!(ui.screen().contains("› /model"));
     let requests = ui.types("so");
-    let Some(Request::Complete { id, command, argument }) = requests.last() else { panic!("{requests:?}") };
+    let Some(UiRequest::Complete { id, command, argument }) = requests.last() else { panic!("{requests:?}") };
     assert_eq!((command.as_str(), argument.as_str()), ("model", "so"));
-    let choice = Choice { value: "sonnet".into(), label: "sonnet".into(), detail: String::new() };
+    let choice = PickChoice { value: "sonnet".into(), label: "sonnet".into(), detail: String::new() };
     ui.input(Input::Completions(*id, vec![choice]));
     ui.key(KeyCode::Tab);
     assert_eq!(submits(&ui.key(KeyCode::Enter)), ["/model sonnet"]);
     ui.end(done());
-    assert_eq!(ui.types("see @"), [Request::ListFiles]);
+    assert_eq!(ui.types("see @"), [UiRequest::ListFiles]);
     ui.input(Input::Files { paths: Arc::new(vec!["src/main.rs".into(), "src/lib.rs".into()]), is_cut: false });
     ui.types("lib");
     ui.key(KeyCode::Tab);
@@ -111,22 +111,22 @@ fn commands_and_files_are_completed() {
 #[test]
 fn theme_is_chosen_and_takes_effect_at_once() {
     let mut ui = Ui::new(60, 16);
-    assert_eq!(requested(&mut ui, "/theme"), [Request::List(Pick::Theme)]);
-    let choice = |name: &str| Choice { value: name.into(), label: name.into(), detail: String::new() };
+    assert_eq!(requested(&mut ui, "/theme"), [UiRequest::List(Pick::Theme)]);
+    let choice = |name: &str| PickChoice { value: name.into(), label: name.into(), detail: String::new() };
     ui.input(Input::Choices(Pick::Theme, vec![choice("dark"), choice("light")]));
     ui.types("li");
-    assert_eq!(ui.key(KeyCode::Enter), [Request::Theme("light".into())]);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Theme("light".into())]);
     ui.input(Input::Page("# Title".into()));
     let before = ui.buffer().0;
     ui.input(Input::Theme(Theme::named("light").unwrap()));
     assert_ne!(before[(2, 0)].fg, ui.buffer().0[(2, 0)].fg);
-    assert_eq!(requested(&mut ui, "/theme dark"), [Request::Theme("dark".into())]);
+    assert_eq!(requested(&mut ui, "/theme dark"), [UiRequest::Theme("dark".into())]);
 }
 
 #[test]
 fn path_of_a_picture_is_pasted_as_an_attachment() {
     let mut ui = Ui::new(60, 16);
-    assert_eq!(ui.ctrl('v'), [Request::PastePicture]);
+    assert_eq!(ui.ctrl('v'), [UiRequest::PastePicture]);
     ui.input(Input::Paste("/tmp/a.png".into()));
     ui.paste("'/home/me/my shot.PNG'");
     ui.paste("/home/me/other\\ one.jpg\n");
@@ -147,7 +147,7 @@ fn notification_is_sent_only_while_the_user_looks_elsewhere() {
     ui.input(Input::Terminal(crossterm::event::Event::FocusGained));
     assert_eq!(long(&mut ui), []);
     ui.input(Input::Terminal(crossterm::event::Event::FocusLost));
-    assert_eq!(long(&mut ui), [Request::Notify("finished after 11 s".into())]);
+    assert_eq!(long(&mut ui), [UiRequest::Notify("finished after 11 s".into())]);
 }
 
 #[test]
@@ -178,8 +178,14 @@ fn status_line_shows_the_configured_parts() {
     let mut ui = Ui::new(80, 24);
     let facts = ui.app.facts().clone();
     let facts = Facts { thinking: Some("high".into()), ..facts };
-    let status = vec![Segment::Session, Segment::Thinking, Segment::Cache, Segment::Agents, Segment::Model];
-    ui.app = pinion_tui::App::new(Settings { status, ..Settings::default() });
+    let status = vec![
+        StatusSegment::Session,
+        StatusSegment::Thinking,
+        StatusSegment::Cache,
+        StatusSegment::Agents,
+        StatusSegment::Model,
+    ];
+    ui.app = pinion_tui::App::new(UiSettings { status, ..UiSettings::default() });
     ui.input(Input::Facts(facts));
     assert!(ui.screen().ends_with("\n1a2b3c4d · thinking high · 80 % cached · anthropic/claude"), "{}", ui.screen());
     ui.start("go");
@@ -194,13 +200,13 @@ fn last_answer_is_copied_as_it_was_written() {
     let answer = "A **long** paragraph that wraps.\n\n```rust\nlet x = 1;\n```\n";
     ui.reply(vec![Content::text(answer)]);
     let requests = ui.press(KeyCode::Char('c'), KeyModifiers::ALT);
-    assert_eq!(requests, [Request::Copy(answer.into())]);
+    assert_eq!(requests, [UiRequest::Copy(answer.into())]);
 }
 
 /// Returns the requests of a message or a command, without the note for the history.
-fn requested(ui: &mut Ui, text: &str) -> Vec<Request> {
+fn requested(ui: &mut Ui, text: &str) -> Vec<UiRequest> {
     let mut requests = ui.send(text);
-    requests.retain(|request| !matches!(request, Request::Remember(_) | Request::Complete { .. }));
+    requests.retain(|request| !matches!(request, UiRequest::Remember(_) | UiRequest::Complete { .. }));
     requests
 }
 
@@ -213,8 +219,8 @@ fn earlier_answer_is_copied_while_the_agent_works() {
         ui.end(done());
     }
     ui.start("go on");
-    assert_eq!(requested(&mut ui, "/copy 2"), [Request::Copy("first **answer**".into())]);
-    assert_eq!(requested(&mut ui, "/copy"), [Request::Copy("second".into())]);
+    assert_eq!(requested(&mut ui, "/copy 2"), [UiRequest::Copy("first **answer**".into())]);
+    assert_eq!(requested(&mut ui, "/copy"), [UiRequest::Copy("second".into())]);
     assert_eq!(requested(&mut ui, "/copy 3"), []);
     assert!(ui.screen().contains("no such answer"));
     assert_eq!(requested(&mut ui, "/copy x"), []);
@@ -232,11 +238,11 @@ fn answer_is_copied_whole_with_notes_between_its_parts() {
     ui.text(parts[1]);
     ui.input(Input::Note(Tone::Plain, "reloaded a plugin".into()));
     ui.text(parts[2]);
-    let whole = [Request::Copy(parts.concat())];
+    let whole = [UiRequest::Copy(parts.concat())];
     assert_eq!(requested(&mut ui, "/copy"), whole);
     ui.reply(vec![Content::text(parts.concat())]);
     assert_eq!(ui.press(KeyCode::Char('c'), KeyModifiers::ALT), whole);
-    assert_eq!(requested(&mut ui, "/copy 2"), [Request::Copy("before".into())]);
+    assert_eq!(requested(&mut ui, "/copy 2"), [UiRequest::Copy("before".into())]);
     let shown =
         "  before\n\n  One begins here.\n\n  Beside it.\n\n  Two ends there.\n\n· reloaded a plugin\n\n  Three.\n";
     assert!(ui.screen().contains(shown), "{}", ui.screen());
@@ -252,8 +258,8 @@ fn answers_of_an_interrupted_and_a_resumed_run_are_two() {
     ui.end(RunEnd::Aborted);
     ui.event(agent_start("agent"));
     ui.text("all of it");
-    assert_eq!(requested(&mut ui, "/copy"), [Request::Copy("all of it".into())]);
-    assert_eq!(requested(&mut ui, "/copy 2"), [Request::Copy("half an answer".into())]);
+    assert_eq!(requested(&mut ui, "/copy"), [UiRequest::Copy("all of it".into())]);
+    assert_eq!(requested(&mut ui, "/copy 2"), [UiRequest::Copy("half an answer".into())]);
 }
 
 #[test]
@@ -264,7 +270,7 @@ fn result_of_the_selected_call_is_copied() {
     ui.result("1", "read", false, "line one\nline two");
     ui.press(KeyCode::Up, KeyModifiers::SHIFT);
     let requests = ui.press(KeyCode::Char('c'), KeyModifiers::ALT);
-    assert_eq!(requests, [Request::Copy("line one\nline two".into())]);
+    assert_eq!(requests, [UiRequest::Copy("line one\nline two".into())]);
 }
 
 #[test]
@@ -330,9 +336,9 @@ fn matches_are_shown_and_marked_also_in_what_is_folded() {
 #[test]
 fn lists_of_models_and_sessions_open_without_a_name() {
     let mut ui = Ui::new(80, 24);
-    assert_eq!(requested(&mut ui, "/model"), [Request::List(Pick::Model)]);
-    assert_eq!(requested(&mut ui, "/resume"), [Request::List(Pick::Session)]);
-    assert_eq!(requested(&mut ui, "/model gpt"), [Request::Submit("/model gpt".into())]);
+    assert_eq!(requested(&mut ui, "/model"), [UiRequest::List(Pick::Model)]);
+    assert_eq!(requested(&mut ui, "/resume"), [UiRequest::List(Pick::Session)]);
+    assert_eq!(requested(&mut ui, "/model gpt"), [UiRequest::Submit("/model gpt".into())]);
 }
 
 #[test]
@@ -413,7 +419,7 @@ fn old_results_keep_their_beginning_when_all_together_are_long() {
         ui.event(ended(&id, &format!("first {number}\n{}", "x".repeat(30 << 20)), Display::Plain, Vec::new()));
     }
     let copied = |ui: &mut Ui| match &ui.press(KeyCode::Char('c'), KeyModifiers::ALT)[..] {
-        [Request::Copy(text)] => text.len(),
+        [UiRequest::Copy(text)] => text.len(),
         other => panic!("{other:?}"),
     };
     let mut lengths = Vec::new();
@@ -427,7 +433,7 @@ fn old_results_keep_their_beginning_when_all_together_are_long() {
 #[test]
 fn model_that_is_not_listed_is_chosen_by_its_name() {
     let mut ui = Ui::new(60, 16);
-    let choice = Choice { value: "a/b".into(), label: "a/b".into(), detail: String::new() };
+    let choice = PickChoice { value: "a/b".into(), label: "a/b".into(), detail: String::new() };
     ui.input(Input::Choices(Pick::Model, vec![choice]));
     ui.types("mock/new");
     assert!(ui.screen().contains("enter uses this name"), "{}", ui.screen());

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 /// A way to use files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Access {
+pub enum FileAccess {
     /// Read.
     Read,
     /// Read, create, change and remove.
     Write,
 }
 
-impl Access {
+impl FileAccess {
     /// Returns `read` or `write`.
     pub fn verb(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@
 //! directory with a read-only name anywhere inside cannot be renamed. So wherever a handle of a directory has gone
 //! since its location was found, the same accesses are allowed there.
 
-use super::access::Access;
+use super::access::FileAccess;
 use super::protected::Protected;
 use crate::paths::beneath::Spot;
 use crate::paths::identity::file_id;
@@ -20,20 +20,20 @@ use std::sync::Arc;
 
 /// The access of a plugin by location.
 #[derive(Debug)]
-pub struct Policy {
+pub struct FilePolicy {
     /// Locations of granted directories.
-    grants: Vec<(PathBuf, Access)>,
+    grants: Vec<(PathBuf, FileAccess)>,
     protected: Arc<Protected>,
 }
 
-impl Policy {
+impl FilePolicy {
     /// Creates the policy of a plugin from the locations of its granted directories.
-    pub fn new(grants: Vec<(PathBuf, Access)>, protected: Arc<Protected>) -> Self {
+    pub fn new(grants: Vec<(PathBuf, FileAccess)>, protected: Arc<Protected>) -> Self {
         Self { grants, protected }
     }
 
     /// Returns the access at a location; `None` for no access.
-    pub fn access(&self, location: &Path) -> Option<Access> {
+    pub fn access(&self, location: &Path) -> Option<FileAccess> {
         let around = self.grants.iter().filter(|(grant, _)| location.starts_with(grant));
         // Of two grants of one directory, the narrower counts.
         let (grant, access) =
@@ -55,8 +55,8 @@ impl Policy {
         }
         let patterns = exclusions.exclusions();
         let is_directory = spot.name.is_none() || spot.found.as_ref().is_some_and(Metadata::is_dir);
-        let by_name = patterns.of(&spot.target(), is_directory);
-        let by_link = || spot.links.iter().find_map(|link| patterns.of(link, false));
+        let by_name = patterns.find_pattern(&spot.target(), is_directory);
+        let by_link = || spot.links.iter().find_map(|link| patterns.find_pattern(link, false));
         by_name.or_else(by_link).cloned().or_else(|| self.excluded_file(spot.found.as_ref()?))
     }
 
@@ -75,33 +75,33 @@ impl Policy {
 mod tests {
     use super::*;
 
-    fn policy(grants: &[(&str, Access)]) -> Policy {
+    fn policy(grants: &[(&str, FileAccess)]) -> FilePolicy {
         let grants = grants.iter().map(|(path, access)| (PathBuf::from(path), *access)).collect();
-        Policy::new(grants, Arc::default())
+        FilePolicy::new(grants, Arc::default())
     }
 
     #[test]
     fn innermost_grant_decides_and_the_narrower_of_equal_ones() {
         let policy = policy(&[
-            ("/w", Access::Write),
-            ("/w/docs", Access::Read),
-            ("/w/docs/drafts", Access::Write),
-            ("/w/twice", Access::Write),
-            ("/w/twice", Access::Read),
+            ("/w", FileAccess::Write),
+            ("/w/docs", FileAccess::Read),
+            ("/w/docs/drafts", FileAccess::Write),
+            ("/w/twice", FileAccess::Write),
+            ("/w/twice", FileAccess::Read),
         ]);
         let access = |path: &str| policy.access(Path::new(path));
-        assert_eq!(access("/w/a"), Some(Access::Write));
-        assert_eq!(access("/w/docs"), Some(Access::Read));
-        assert_eq!(access("/w/docs/a"), Some(Access::Read));
-        assert_eq!(access("/w/docs/drafts/a"), Some(Access::Write));
-        assert_eq!(access("/w/docsx"), Some(Access::Write));
-        assert_eq!(access("/w/twice/a"), Some(Access::Read));
+        assert_eq!(access("/w/a"), Some(FileAccess::Write));
+        assert_eq!(access("/w/docs"), Some(FileAccess::Read));
+        assert_eq!(access("/w/docs/a"), Some(FileAccess::Read));
+        assert_eq!(access("/w/docs/drafts/a"), Some(FileAccess::Write));
+        assert_eq!(access("/w/docsx"), Some(FileAccess::Write));
+        assert_eq!(access("/w/twice/a"), Some(FileAccess::Read));
         assert_eq!(access("/v"), None);
     }
 
     #[test]
     fn directories_that_contain_a_boundary_are_pinned() {
-        let policy = policy(&[("/w", Access::Write), ("/w/out/docs", Access::Read)]);
+        let policy = policy(&[("/w", FileAccess::Write), ("/w/out/docs", FileAccess::Read)]);
         for path in ["/", "/w", "/w/out", "/w/out/docs"] {
             assert!(policy.is_pinned(Path::new(path)), "{path}");
         }

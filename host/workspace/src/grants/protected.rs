@@ -12,7 +12,7 @@
 //! A workspace strictly inside a directory of the host is reachable, unless it lies in one of [`HOST_PARTS`]: there the
 //! host's own files take precedence.
 
-use super::access::Access;
+use super::access::FileAccess;
 use crate::paths::identity::Identity;
 use crate::paths::real::real;
 use crate::paths::unblocked::open_regular;
@@ -166,14 +166,14 @@ impl Protected {
     }
 
     /// The highest access at a location, given the innermost granted directory around it. `None` where it is denied.
-    pub fn at_most(&self, location: &Path, grant: &Path) -> Option<Access> {
+    pub fn at_most(&self, location: &Path, grant: &Path) -> Option<FileAccess> {
         if let Some(handed_out) = self.handed_out.iter().find(|path| grant.starts_with(path)) {
-            return location.starts_with(handed_out).then_some(Access::Read);
+            return location.starts_with(handed_out).then_some(FileAccess::Read);
         }
         if self.denied.iter().any(|denied| denied.covers(location, grant)) {
             return None;
         }
-        Some(if self.is_read_only(location) { Access::Read } else { Access::Write })
+        Some(if self.is_read_only(location) { FileAccess::Read } else { FileAccess::Write })
     }
 
     /// Returns whether a granted directory is one that the host hands out, such as the one for output of programs.
@@ -329,7 +329,7 @@ mod tests {
         Protected::new(&host, Path::new(workspace), Arc::default())
     }
 
-    fn at_most(protected: &Protected, location: &str, grant: &str) -> Option<Access> {
+    fn at_most(protected: &Protected, location: &str, grant: &str) -> Option<FileAccess> {
         protected.at_most(Path::new(location), Path::new(grant))
     }
 
@@ -351,14 +351,14 @@ mod tests {
         for location in ["/h", "/h/auth.toml", "/proc/self/environ", "/sys/kernel", "/dev/null", "/dev/shm/x"] {
             assert_eq!(at_most(&protected, location, "/"), None, "{location}");
         }
-        assert_eq!(at_most(&protected, "/w/a", "/"), Some(Access::Write));
-        assert_eq!(at_most(&protected, "/dev/shm/x", "/dev/shm"), Some(Access::Write));
+        assert_eq!(at_most(&protected, "/w/a", "/"), Some(FileAccess::Write));
+        assert_eq!(at_most(&protected, "/dev/shm/x", "/dev/shm"), Some(FileAccess::Write));
     }
 
     #[test]
     fn handed_out_directory_is_readable_only_by_its_own_grant() {
         let protected = protected(&["/h"], "/w");
-        assert_eq!(at_most(&protected, "/h/cache/output/a", "/h/cache/output"), Some(Access::Read));
+        assert_eq!(at_most(&protected, "/h/cache/output/a", "/h/cache/output"), Some(FileAccess::Read));
         assert_eq!(at_most(&protected, "/h/cache/output/a", "/"), None);
         assert_eq!(at_most(&protected, "/h/auth.toml", "/h/cache/output"), None);
     }
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn workspace_in_a_host_directory_is_reachable_beside_host_files() {
         let beside = protected(&["/h"], "/h/work");
-        assert_eq!(at_most(&beside, "/h/work/a", "/h/work"), Some(Access::Write));
+        assert_eq!(at_most(&beside, "/h/work/a", "/h/work"), Some(FileAccess::Write));
         assert_eq!(at_most(&beside, "/h/auth.toml", "/h"), None);
         for workspace in ["/h", "/h/plugins", "/h/Sessions/x", "/h/cache/work"] {
             assert_eq!(at_most(&protected(&["/h"], workspace), &format!("{workspace}/a"), workspace), None);
@@ -377,7 +377,7 @@ mod tests {
     fn read_only_names_apply_at_any_depth() {
         let protected = protected(&["/h"], "/w");
         for location in ["/w/.git", "/w/a/.git/config", "/w/.pinion/plans/x", "/w/sub/.mcp.json", "/w/.Git/hooks/x"] {
-            assert_eq!(at_most(&protected, location, "/w"), Some(Access::Read), "{location}");
+            assert_eq!(at_most(&protected, location, "/w"), Some(FileAccess::Read), "{location}");
         }
     }
 

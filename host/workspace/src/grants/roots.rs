@@ -8,7 +8,7 @@
 //! The grant of a single file opens the directory that holds it; the policy allows only the file there. The file itself
 //! must not be a link. Each operation finds it by its name, so that it may be replaced by another file.
 
-use super::access::Access;
+use super::access::FileAccess;
 use super::protected::{Protected, is_in_system};
 use crate::paths::beneath;
 use crate::paths::identity::of_file;
@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The workspace root.
 #[derive(Debug)]
-pub struct Workspace {
+pub struct WorkspaceRoot {
     /// The absolute path, as the application named it.
     path: PathBuf,
     /// The path without links.
@@ -33,23 +33,23 @@ pub struct Workspace {
 
 /// A granted directory.
 #[derive(Debug)]
-pub struct Root {
+pub struct GrantedRoot {
     /// The path as the user wrote it, made absolute.
     pub path: PathBuf,
     /// Its location.
     pub real: PathBuf,
     /// The granted access.
-    pub access: Access,
+    pub access: FileAccess,
     /// Its path beneath the workspace; `None` for a directory elsewhere.
     in_workspace: Option<PathBuf>,
-    opened: OnceLock<Arc<Opened>>,
+    opened: OnceLock<Arc<OpenRoot>>,
     /// The directory of a granted file that is missing, for the call that creates it.
-    for_new_file: OnceLock<Arc<Opened>>,
+    for_new_file: OnceLock<Arc<OpenRoot>>,
 }
 
 /// An open granted directory, or the directory of a granted file.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenRoot {
     /// The handle.
     pub directory: Arc<File>,
     /// The location of `directory`.
@@ -61,7 +61,7 @@ pub struct Opened {
     device: Option<u64>,
 }
 
-impl Workspace {
+impl WorkspaceRoot {
     /// Opens the root. One that is missing is opened by the first call that needs it.
     pub fn new(path: &Path) -> Arc<Self> {
         let workspace = Self { path: path.to_owned(), real: real(path), directory: OnceLock::new() };
@@ -94,9 +94,9 @@ impl Workspace {
     }
 }
 
-impl Root {
+impl GrantedRoot {
     /// Resolves a granted path, absolute or relative to the workspace. Nothing is opened yet.
-    pub fn new(workspace: &Workspace, path: &Path, access: Access) -> Self {
+    pub fn new(workspace: &WorkspaceRoot, path: &Path, access: FileAccess) -> Self {
         let path = lexically_normal(&workspace.path.join(path));
         let in_workspace = workspace.relative(&path);
         let real = match &in_workspace {
@@ -110,7 +110,7 @@ impl Root {
     ///
     /// # Errors
     /// The directory is missing, a link that the project put there, or a place that no grant reaches; or the file is a link.
-    pub fn open(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
+    pub fn open(&self, workspace: &WorkspaceRoot, protected: &Protected) -> io::Result<&Arc<OpenRoot>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
@@ -133,7 +133,7 @@ impl Root {
     ///
     /// # Errors
     /// The errors of [`Root::open`], for the directory.
-    pub fn open_for_new_file(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
+    pub fn open_for_new_file(&self, workspace: &WorkspaceRoot, protected: &Protected) -> io::Result<&Arc<OpenRoot>> {
         if let Some(opened) = self.for_new_file.get() {
             return Ok(opened);
         }
@@ -142,14 +142,14 @@ impl Root {
         Ok(self.for_new_file.get_or_init(|| Arc::new(opened)))
     }
 
-    fn with(&self, directory: Arc<File>, file: Option<OsString>, protected: &Protected) -> Opened {
+    fn with(&self, directory: Arc<File>, file: Option<OsString>, protected: &Protected) -> OpenRoot {
         let location = directory_of(&self.real, file.is_some()).to_owned();
         let (denied, device) = (protected.denied_in(&location), device(&directory));
-        Opened { directory, location, file, denied, device }
+        OpenRoot { directory, location, file, denied, device }
     }
 
     /// Opens the directory of a granted file. Returns the file's name.
-    fn open_parent(&self, workspace: &Workspace, protected: &Protected) -> io::Result<(Arc<File>, &OsStr)> {
+    fn open_parent(&self, workspace: &WorkspaceRoot, protected: &Protected) -> io::Result<(Arc<File>, &OsStr)> {
         let name = self.path.file_name().ok_or(io::ErrorKind::NotADirectory)?;
         if self.real.file_name() != Some(name) || std::fs::symlink_metadata(&self.path).is_ok_and(|it| it.is_symlink())
         {
@@ -160,7 +160,7 @@ impl Root {
     }
 
     /// Opens the granted directory, or the one that holds the granted file.
-    fn open_directory(&self, workspace: &Workspace, protected: &Protected, is_file: bool) -> io::Result<Arc<File>> {
+    fn open_directory(&self, workspace: &WorkspaceRoot, protected: &Protected, is_file: bool) -> io::Result<Arc<File>> {
         if protected.at_most(&self.real, &self.real).is_none() {
             return Err(io::Error::other("it belongs to the host or the system, and no grant reaches it"));
         }
@@ -182,7 +182,7 @@ impl Root {
 
     /// Returns its names for a guest: the absolute path, and the location. There is no relative name: C libraries would
     /// take an absolute path that matches nothing for a relative one, and open another file.
-    pub fn guest_names(&self, opened: &Opened) -> Vec<String> {
+    pub fn guest_names(&self, opened: &OpenRoot) -> Vec<String> {
         let directory = |path: &Path| directory_of(path, opened.is_file()).to_owned();
         let mut names = vec![directory(&self.path)];
         if self.real != self.path && !names.contains(&directory(&self.real)) {
@@ -197,7 +197,7 @@ impl Root {
     }
 }
 
-impl Opened {
+impl OpenRoot {
     /// Returns the path in [`Opened::directory`] of a path in the granted directory, or of the granted file.
     pub fn path<'p>(&'p self, path: &'p Path) -> Cow<'p, Path> {
         match &self.file {
@@ -258,7 +258,7 @@ fn open_beneath(workspace: &Arc<File>, relative: &Path) -> io::Result<File> {
 }
 
 /// Finds a place beneath an open granted directory.
-pub fn find(opened: &Opened, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
+pub fn find(opened: &OpenRoot, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
     beneath::find(&opened.directory, &opened.location, &opened.path(path), end)
 }
 

@@ -72,15 +72,15 @@ impl Spot {
 /// # Errors
 /// A directory on the way is missing, or the path leads out of `directory`.
 pub fn find(directory: &Arc<File>, location: &Path, path: &Path, end: AtEnd) -> io::Result<Spot> {
-    Walk::new(directory, location).to(path, end, None)
+    PathWalk::new(directory, location).to(path, end, None)
 }
 
 /// Resolves a path like [`find`], and creates missing directories on the way if `may_make` allows each.
 pub fn find_or_make(directory: &Arc<File>, location: &Path, path: &Path, may_make: MayMake<'_>) -> io::Result<Spot> {
-    Walk::new(directory, location).to(path, AtEnd::Follow, Some(may_make))
+    PathWalk::new(directory, location).to(path, AtEnd::Follow, Some(may_make))
 }
 
-struct Walk {
+struct PathWalk {
     /// The directories from the first to the current one.
     directories: Vec<Arc<File>>,
     location: PathBuf,
@@ -90,7 +90,7 @@ struct Walk {
     links: Vec<PathBuf>,
 }
 
-impl Walk {
+impl PathWalk {
     fn new(directory: &Arc<File>, location: &Path) -> Self {
         Self {
             directories: vec![directory.clone()],
@@ -109,7 +109,7 @@ impl Walk {
         self.push(path)?;
         while let Some(name) = self.left.pop() {
             if name == ".." {
-                self.up()?;
+                self.enter_parent()?;
             } else if self.left.is_empty() {
                 match self.last(name, end)? {
                     Some(spot) => return Ok(spot),
@@ -136,7 +136,7 @@ impl Walk {
         Ok(())
     }
 
-    fn up(&mut self) -> io::Result<()> {
+    fn enter_parent(&mut self) -> io::Result<()> {
         if self.directories.len() < 2 {
             return Err(leads_out());
         }

@@ -26,12 +26,12 @@ pub fn without_links(path: &Path) -> PathBuf {
 /// A directory that was resolved.
 struct Resolved {
     directory: PathBuf,
-    state: State,
+    state: DirectoryStamp,
     real: PathBuf,
 }
 
 /// The numbers of a directory and of its device, and the time of its last change, with nanoseconds.
-type State = (u64, u64, i64, i64);
+type DirectoryStamp = (u64, u64, i64, i64);
 
 /// Resolves the links in the path of a directory. Hundreds of plugins lie in the same one, and each part of the path costs a
 /// call of the system, so that the last one is kept for as long as it is the same directory, unchanged.
@@ -48,7 +48,7 @@ fn directory(directory: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the state of a directory; `None` if it is a link, or on systems that do not tell.
-fn state(directory: &Path) -> Option<State> {
+fn state(directory: &Path) -> Option<DirectoryStamp> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;

@@ -20,11 +20,11 @@ pub(super) struct Large {
     freed: Condvar,
 }
 
-struct Turn<'a>(&'a Large);
+struct LargeFilePermit<'a>(&'a Large);
 
 impl Large {
     /// Waits for the turn. `None` when the call is over before.
-    fn take(&self, deadline: &dyn Interrupt) -> Option<Turn<'_>> {
+    fn acquire_turn(&self, deadline: &dyn Interrupt) -> Option<LargeFilePermit<'_>> {
         let mut is_taken = lock(&self.is_taken);
         while *is_taken {
             if deadline.is_over() {
@@ -33,11 +33,11 @@ impl Large {
             is_taken = self.freed.wait_timeout(is_taken, POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
         *is_taken = true;
-        Some(Turn(self))
+        Some(LargeFilePermit(self))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LargeFilePermit<'_> {
     fn drop(&mut self) {
         *lock(&self.0.is_taken) = false;
         self.0.freed.notify_one();
@@ -48,7 +48,7 @@ impl Drop for Turn<'_> {
 pub(super) struct Scale<'a> {
     large: &'a Large,
     deadline: &'a dyn Interrupt,
-    turn: RefCell<Option<Turn<'a>>>,
+    turn: RefCell<Option<LargeFilePermit<'a>>>,
 }
 
 impl<'a> Scale<'a> {
@@ -60,7 +60,7 @@ impl<'a> Scale<'a> {
     pub(super) fn grow(&self) -> bool {
         let mut turn = self.turn.borrow_mut();
         if turn.is_none() {
-            *turn = self.large.take(self.deadline);
+            *turn = self.large.acquire_turn(self.deadline);
         }
         turn.is_some()
     }

@@ -9,7 +9,7 @@ use crate::root::WalkRoot;
 use crate::threads::threads;
 use crate::types::{FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError};
 use crate::walk::first_by_path::FirstByPath;
-use crate::walk::{self, Extent, Found, Visitor};
+use crate::walk::{self, Extent, IncludedEntry, Visitor};
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -84,7 +84,7 @@ pub fn search(
     let max_matches = what.max_matches.clamp(1, MAX_MATCHES);
     let limits = [max_matches.into(), walk::limit(options), MAX_FOUND_BYTES];
     let (matcher, weight) = matcher(what)?;
-    let search = Search {
+    let search = ContentSearch {
         matcher,
         weight,
         what,
@@ -148,7 +148,7 @@ fn context(lines: u32) -> usize {
 }
 
 /// A search that is under way.
-struct Search<'a> {
+struct ContentSearch<'a> {
     matcher: RegexMatcher,
     weight: Weight,
     what: &'a SearchOptions,
@@ -177,12 +177,12 @@ impl Excluded<'_> {
             return false;
         }
         let location = if path.is_empty() { self.location.clone() } else { self.location.join(path) };
-        let is_same = || FileId::of(&file.metadata().ok()?).and_then(|id| self.exclusions.of_file(&id));
+        let is_same = || FileId::from_metadata(&file.metadata().ok()?).and_then(|id| self.exclusions.of_file(&id));
         self.exclusions.exclusions().of_entry(&location, false).is_some() || is_same().is_some()
     }
 }
 
-impl Visitor for Search<'_> {
+impl Visitor for ContentSearch<'_> {
     type Tools = Searcher;
     const RUN: usize = 4;
 
@@ -194,7 +194,7 @@ impl Visitor for Search<'_> {
         threads().min(self.weight.max_threads)
     }
 
-    fn visit(&self, searcher: &mut Searcher, found: &Found<'_>) {
+    fn visit(&self, searcher: &mut Searcher, found: &IncludedEntry<'_>) {
         if found.kind != Kind::File {
             return;
         }
@@ -204,8 +204,8 @@ impl Visitor for Search<'_> {
             return;
         }
         let scale = Scale::new(&self.large, self.deadline);
-        let mut reader = Reader { file, deadline: self.deadline, scale: &scale, read: 0 };
-        let mut lines = Lines::new(&self.matcher, self.what, self.deadline, &scale);
+        let mut reader = CountedFile { file, deadline: self.deadline, scale: &scale, read: 0 };
+        let mut lines = MatchedLines::new(&self.matcher, self.what, self.deadline, &scale);
         let searched = searcher.search_reader(&self.matcher, &mut reader, &mut lines);
         self.searched.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(reader.read, Ordering::Relaxed);
@@ -229,14 +229,14 @@ impl Visitor for Search<'_> {
 }
 
 /// A file whose bytes are counted while it is read. Reading stops when the call is over, because it may be a terabyte.
-struct Reader<'a, 's> {
+struct CountedFile<'a, 's> {
     file: File,
     deadline: &'a dyn Interrupt,
     scale: &'a Scale<'s>,
     read: u64,
 }
 
-impl Read for Reader<'_, '_> {
+impl Read for CountedFile<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.deadline.is_over() {
             return Err(given_up());
@@ -277,7 +277,7 @@ fn count(number: u64) -> u32 {
 }
 
 /// Collects the lines that a search finds in one file.
-struct Lines<'a, 's> {
+struct MatchedLines<'a, 's> {
     matcher: &'a RegexMatcher,
     deadline: &'a dyn Interrupt,
     scale: &'a Scale<'s>,
@@ -290,7 +290,7 @@ struct Lines<'a, 's> {
     is_binary: bool,
 }
 
-impl<'a, 's> Lines<'a, 's> {
+impl<'a, 's> MatchedLines<'a, 's> {
     fn new(matcher: &'a RegexMatcher, what: &SearchOptions, deadline: &'a dyn Interrupt, scale: &'a Scale<'s>) -> Self {
         Self {
             matcher,
@@ -336,7 +336,7 @@ fn window(line: &[u8], found: Range<usize>, max: usize) -> String {
     format!("{}{}{}", cut(start > 0), String::from_utf8_lossy(&line[start..end]), cut(end < line.len()))
 }
 
-impl Sink for Lines<'_, '_> {
+impl Sink for MatchedLines<'_, '_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

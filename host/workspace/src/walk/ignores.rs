@@ -45,24 +45,30 @@ impl Filter {
     }
 
     /// Decides about an entry. `path` is relative to the walk's root, `from_grant` to the granted directory.
-    pub(super) fn verdict(&self, path: &Path, from_grant: &Path, is_directory: bool, rules: &Rules) -> Verdict {
+    pub(super) fn verdict(
+        &self,
+        path: &Path,
+        from_grant: &Path,
+        is_directory: bool,
+        rules: &IgnoreFiles,
+    ) -> IgnoreVerdict {
         let by_glob = self.globs.as_ref().map_or(Match::None, |globs| globs.matched(path, is_directory).map(|_| ()));
         let by_type = self.types.as_ref().is_some_and(|types| types.matched(path, is_directory).is_ignore());
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let is_hidden = !self.hidden && name.starts_with(b".");
         let is_ignored = self.ignore_files && (name == b".git" || rules.ignore(from_grant, is_directory));
         if by_glob.is_ignore() || by_type || is_hidden || is_ignored {
-            return Verdict::Excluded;
+            return IgnoreVerdict::Excluded;
         }
         // With plain globs, a directory without a match is only descended into.
         let wants_match = self.globs.as_ref().is_some_and(|globs| globs.num_whitelists() > 0);
-        if wants_match && !by_glob.is_whitelist() { Verdict::Descended } else { Verdict::Included }
+        if wants_match && !by_glob.is_whitelist() { IgnoreVerdict::Descended } else { IgnoreVerdict::Included }
     }
 }
 
 /// The decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum IgnoreVerdict {
     /// The entry is listed, and descended into if it is a directory.
     Included,
     /// The entry is a directory that is descended into but not listed.
@@ -100,8 +106,8 @@ fn types(names: &[String]) -> Result<Option<Types>, WorkspaceError> {
 
 /// The ignore files of a directory and of those above it.
 #[derive(Default)]
-pub(super) struct Rules {
-    above: Option<Arc<Rules>>,
+pub(super) struct IgnoreFiles {
+    above: Option<Arc<IgnoreFiles>>,
     ignore: Option<Gitignore>,
     gitignore: Option<Gitignore>,
     exclude: Option<Gitignore>,
@@ -133,7 +139,7 @@ impl Present {
     pub(super) const ALL: Self = Self { ignore: true, gitignore: true, git: true };
 }
 
-impl Rules {
+impl IgnoreFiles {
     /// Reads the rules in a directory below the one of `above`. `from_grant` is its path from the granted directory. Rules
     /// that exceed `budget` are left out.
     pub(super) fn below(

@@ -13,8 +13,8 @@ mod tests;
 
 use self::budget::{ByteBudget, Reservation};
 use self::first_by_path::FirstByPath;
-use self::ignores::{Filter, Present, Rules, Verdict};
-use self::queue::Queue;
+use self::ignores::{Filter, IgnoreFiles, IgnoreVerdict, Present};
+use self::queue::PathQueue;
 use crate::interrupt::Interrupt;
 use crate::open::{is_out_of_handles, open_dir};
 use crate::root::{WalkRoot, io_error};
@@ -55,7 +55,7 @@ const CLOCK_STEP: usize = 64;
 
 /// Lists the entries below a root, sorted by path.
 pub fn walk(root: &WalkRoot, options: &WalkOptions, deadline: &dyn Interrupt) -> Result<WalkResult, WorkspaceError> {
-    let entries = Entries(FirstByPath::new([limit(options), MAX_FOUND_BYTES]));
+    let entries = BoundedEntries(FirstByPath::new([limit(options), MAX_FOUND_BYTES]));
     let extent = visit(root, options, deadline, &entries)?;
     let (mut entries, is_over) = entries.0.into_sorted();
     if is_over {
@@ -82,15 +82,15 @@ pub(crate) fn path_bytes(path: &OsStr) -> u64 {
 }
 
 /// The entries of a result, limited in number and bytes. Paths are keys, and empty in the entries.
-struct Entries(FirstByPath<Entry, 2>);
+struct BoundedEntries(FirstByPath<Entry, 2>);
 
-impl Visitor for Entries {
+impl Visitor for BoundedEntries {
     type Tools = ();
     const RUN: usize = 64;
 
     fn tools(&self) {}
 
-    fn visit(&self, (): &mut (), found: &Found<'_>) {
+    fn visit(&self, (): &mut (), found: &IncludedEntry<'_>) {
         self.0.add(found.path, [1, ENTRY_BYTES + path_bytes(found.path)], entry(found));
     }
 
@@ -115,14 +115,14 @@ pub(crate) trait Visitor: Sync {
     }
 
     /// Visits one entry.
-    fn visit(&self, tools: &mut Self::Tools, found: &Found<'_>);
+    fn visit(&self, tools: &mut Self::Tools, found: &IncludedEntry<'_>);
 
     /// Returns whether entries at this path and after it are no longer needed.
     fn is_beyond(&self, path: &OsStr) -> bool;
 }
 
 /// An entry that is not excluded.
-pub(crate) struct Found<'a> {
+pub(crate) struct IncludedEntry<'a> {
     /// The directory that holds it.
     pub(crate) directory: &'a Dir,
     /// Its name in the directory.
@@ -156,8 +156,10 @@ pub(crate) fn visit<V: Visitor>(
     let directory = match open_root(root).map_err(|error| io_error(&root.path, &error))? {
         Start::Directory(directory) => directory,
         Start::File { directory, name, kind } => {
-            visitor
-                .visit(&mut visitor.tools(), &Found { directory: &directory, name: &name, path: OsStr::new(""), kind });
+            visitor.visit(
+                &mut visitor.tools(),
+                &IncludedEntry { directory: &directory, name: &name, path: OsStr::new(""), kind },
+            );
             return if deadline.is_over() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Complete) };
         }
     };
@@ -170,7 +172,7 @@ pub(crate) fn visit<V: Visitor>(
         filter,
         deadline,
         visitor,
-        queue: Queue::new(),
+        queue: PathQueue::new(),
         waiting: ByteBudget::new(MAX_WAITING_BYTES),
         rules: rules_budget,
         open_count: Arc::default(),
@@ -216,12 +218,12 @@ fn opened(directory: &Dir, path: &Path) -> io::Result<Dir> {
 
 /// Reads the ignore files from the granted directory down to the root's parent. The root's ignore files come with its
 /// listing.
-fn rules_above(root: &WalkRoot, budget: &Arc<ByteBudget>) -> Arc<Rules> {
+fn rules_above(root: &WalkRoot, budget: &Arc<ByteBudget>) -> Arc<IgnoreFiles> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
     for component in root.relative.components() {
         if let Ok(directory) = opened(&root.directory, &path) {
-            rules = Rules::below(&rules, &directory, &path, Present::ALL, budget);
+            rules = IgnoreFiles::below(&rules, &directory, &path, Present::ALL, budget);
         }
         path.push(component);
     }
@@ -236,7 +238,7 @@ struct Walker<'a, V> {
     filter: Filter,
     deadline: &'a dyn Interrupt,
     visitor: &'a V,
-    queue: Queue<Work>,
+    queue: PathQueue<WalkTask>,
     /// Memory for work that waits.
     waiting: Arc<ByteBudget>,
     /// Memory for ignore files.
@@ -269,33 +271,33 @@ impl Drop for OpenDirectory {
 }
 
 /// An entry of a listing.
-struct Listed {
+struct ListedEntry {
     name: OsString,
     kind: Kind,
 }
 
-impl Listed {
+impl ListedEntry {
     fn bytes(&self) -> u64 {
         LISTED_BYTES + self.name.len() as u64
     }
 }
 
 /// A piece of work, with its memory.
-struct Work {
+struct WalkTask {
     task: Task,
     _reservation: Reservation,
 }
 
 enum Task {
     /// Lists a directory. It is opened only then, so that few handles are open at once.
-    List { parent: Arc<OpenDirectory>, name: OsString, depth: u32, rules: Arc<Rules> },
+    List { parent: Arc<OpenDirectory>, name: OsString, depth: u32, rules: Arc<IgnoreFiles> },
     /// Visits a run of entries, sorted by name.
-    Visit { place: Arc<OpenDirectory>, entries: Vec<Listed> },
+    Visit { place: Arc<OpenDirectory>, entries: Vec<ListedEntry> },
 }
 
 /// The content of a directory, sorted by name, with its memory.
-struct Listing {
-    entries: Vec<Listed>,
+struct DirectoryListing {
+    entries: Vec<ListedEntry>,
     present: Present,
     reservation: Reservation,
 }
@@ -305,12 +307,12 @@ impl<V: Visitor> Walker<'_, V> {
     fn work(&self) {
         let mut tools = self.visitor.tools();
         while self.queue.waiting() == 1 {
-            self.take(&mut tools);
+            self.run_next(&mut tools);
         }
         if self.queue.waiting() == 0 {
             return;
         }
-        let work = |mut tools: V::Tools| while self.take(&mut tools).is_some() {};
+        let work = |mut tools: V::Tools| while self.run_next(&mut tools).is_some() {};
         std::thread::scope(|scope| {
             for _ in 1..self.visitor.threads() {
                 scope.spawn(|| work(self.visitor.tools()));
@@ -320,9 +322,9 @@ impl<V: Visitor> Walker<'_, V> {
     }
 
     /// Takes a piece of work and does it. `None` when nothing is left.
-    fn take(&self, tools: &mut V::Tools) -> Option<()> {
+    fn run_next(&self, tools: &mut V::Tools) -> Option<()> {
         let is_scarce = || self.open_count.load(Ordering::Relaxed) > MANY_OPEN;
-        let (path, work, _taken) = self.queue.take(is_scarce)?;
+        let (path, work, _taken) = self.queue.take_work(is_scarce)?;
         if self.deadline.is_over() {
             self.queue.forget_from(OsStr::new(""));
         } else if self.visitor.is_beyond(&path) {
@@ -341,22 +343,22 @@ impl<V: Visitor> Walker<'_, V> {
         Some(())
     }
 
-    fn visit_run(&self, place: &OpenDirectory, entries: Vec<Listed>, tools: &mut V::Tools) {
-        for Listed { name, kind } in entries {
+    fn visit_run(&self, place: &OpenDirectory, entries: Vec<ListedEntry>, tools: &mut V::Tools) {
+        for ListedEntry { name, kind } in entries {
             let path = joined(&place.path, &name);
             if self.deadline.is_over() || self.visitor.is_beyond(&path) {
                 return;
             }
-            self.visitor.visit(tools, &Found { directory: &place.directory, name: &name, path: &path, kind });
+            self.visitor.visit(tools, &IncludedEntry { directory: &place.directory, name: &name, path: &path, kind });
         }
     }
 
     /// Lists a directory, and queues the work in it. `path` is as in [`OpenDirectory`].
-    fn list(&self, directory: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) -> io::Result<()> {
-        let Listing { entries, present, mut reservation } = self.entries(&directory)?;
+    fn list(&self, directory: Dir, path: OsString, depth: u32, rules: &Arc<IgnoreFiles>) -> io::Result<()> {
+        let DirectoryListing { entries, present, mut reservation } = self.entries(&directory)?;
         let from_grant = self.root.relative.join(&path);
         let rules = match self.filter.reads_ignore_files() {
-            true => Rules::below(rules, &directory, &from_grant, present, &self.rules),
+            true => IgnoreFiles::below(rules, &directory, &from_grant, present, &self.rules),
             false => rules.clone(),
         };
         let place = OpenDirectory::new(directory, path, &self.open_count);
@@ -376,7 +378,7 @@ impl<V: Visitor> Walker<'_, V> {
             }
             let is_directory = entry.kind == Kind::Directory;
             let verdict = self.filter.verdict(Path::new(&path), &from_grant.join(&entry.name), is_directory, &rules);
-            if verdict == Verdict::Excluded {
+            if verdict == IgnoreVerdict::Excluded {
                 continue;
             }
             if is_directory && !self.is_excluded(Path::new(&path), true) && self.may_descend(depth) {
@@ -384,7 +386,7 @@ impl<V: Visitor> Walker<'_, V> {
                 let task = Task::List { parent, name, depth: depth + 1, rules };
                 work.extend(self.work_at(joined(&path, OsStr::new("/")), entry.name.len() as u64, task, None));
             }
-            if verdict == Verdict::Included {
+            if verdict == IgnoreVerdict::Included {
                 run.push(entry);
             }
             if run.len() == V::RUN {
@@ -400,11 +402,11 @@ impl<V: Visitor> Walker<'_, V> {
     fn visit_work(
         &self,
         place: &Arc<OpenDirectory>,
-        entries: Vec<Listed>,
+        entries: Vec<ListedEntry>,
         listing: &mut Reservation,
-    ) -> Option<(OsString, Work)> {
+    ) -> Option<(OsString, WalkTask)> {
         let path = joined(&place.path, &entries.first()?.name);
-        let reservation = listing.split(entries.iter().map(Listed::bytes).sum());
+        let reservation = listing.split(entries.iter().map(ListedEntry::bytes).sum());
         self.work_at(path, 0, Task::Visit { place: place.clone(), entries }, Some(reservation))
     }
 
@@ -415,19 +417,22 @@ impl<V: Visitor> Walker<'_, V> {
         bytes: u64,
         task: Task,
         reservation: Option<Reservation>,
-    ) -> Option<(OsString, Work)> {
+    ) -> Option<(OsString, WalkTask)> {
         let mut reservation = reservation.unwrap_or_else(|| self.waiting.reservation());
         if reservation.grow(WORK_BYTES + path.len() as u64 + bytes) {
-            return Some((path, Work { task, _reservation: reservation }));
+            return Some((path, WalkTask { task, _reservation: reservation }));
         }
         self.cut();
         None
     }
 
     /// Reads the content of a directory, within the available memory.
-    fn entries(&self, directory: &Dir) -> io::Result<Listing> {
-        let mut listing =
-            Listing { entries: Vec::new(), present: Present::default(), reservation: self.waiting.reservation() };
+    fn entries(&self, directory: &Dir) -> io::Result<DirectoryListing> {
+        let mut listing = DirectoryListing {
+            entries: Vec::new(),
+            present: Present::default(),
+            reservation: self.waiting.reservation(),
+        };
         let mut room = 0;
         for (at, entry) in directory.entries()?.flatten().enumerate() {
             if at % CLOCK_STEP == CLOCK_STEP - 1 && self.deadline.is_over() {
@@ -436,7 +441,7 @@ impl<V: Visitor> Walker<'_, V> {
             let name = entry.file_name();
             listing.present.note(name.as_encoded_bytes());
             let Ok(file_type) = entry.file_type() else { continue };
-            let listed = Listed { name, kind: kind_of(file_type) };
+            let listed = ListedEntry { name, kind: kind_of(file_type) };
             if room < listed.bytes() {
                 if !listing.reservation.grow(LISTING_STEP) {
                     self.cut();
@@ -480,7 +485,7 @@ fn joined(path: &OsStr, name: &OsStr) -> OsString {
     joined
 }
 
-fn entry(found: &Found<'_>) -> Entry {
+fn entry(found: &IncludedEntry<'_>) -> Entry {
     let metadata = found.directory.symlink_metadata(found.name).ok();
     let size = metadata.as_ref().filter(|_| found.kind == Kind::File).map_or(0, cap_std::fs::Metadata::len);
     let modified = metadata.and_then(|m| m.modified().ok()).map(cap_std::time::SystemTime::into_std);

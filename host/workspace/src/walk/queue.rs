@@ -6,12 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Work by path. The queue ends when it is empty and no thread works, because work may add more work.
-pub(super) struct Queue<W> {
-    state: Mutex<State<W>>,
+pub(super) struct PathQueue<W> {
+    state: Mutex<QueueState<W>>,
     more: Condvar,
 }
 
-struct State<W> {
+struct QueueState<W> {
     waiting: BTreeMap<OsString, W>,
     /// The number of threads that work.
     busy: usize,
@@ -21,12 +21,12 @@ struct State<W> {
 
 /// A guard: the thread works until it is dropped.
 pub(super) struct Taken<'a, W> {
-    queue: &'a Queue<W>,
+    queue: &'a PathQueue<W>,
 }
 
-impl<W> Queue<W> {
+impl<W> PathQueue<W> {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::new(State { waiting: BTreeMap::new(), busy: 0, idle: 0 }), more: Condvar::new() }
+        Self { state: Mutex::new(QueueState { waiting: BTreeMap::new(), busy: 0, idle: 0 }), more: Condvar::new() }
     }
 
     /// The number of pieces of work that wait.
@@ -50,7 +50,7 @@ impl<W> Queue<W> {
 
     /// Takes the first work by path, and waits while other threads may still add some. `None` when the queue has ended.
     /// While `is_scarce` holds, only one thread works, so that open handles grow with the depth alone.
-    pub(super) fn take(&self, is_scarce: impl Fn() -> bool) -> Option<(OsString, W, Taken<'_, W>)> {
+    pub(super) fn take_work(&self, is_scarce: impl Fn() -> bool) -> Option<(OsString, W, Taken<'_, W>)> {
         let mut state = lock(&self.state);
         loop {
             if (state.busy == 0 || !is_scarce())
@@ -83,13 +83,13 @@ impl<W> Drop for Taken<'_, W> {
 mod tests {
     use super::*;
 
-    fn taken(queue: &Queue<u32>) -> Option<(String, u32)> {
-        queue.take(|| false).map(|(path, work, _taken)| (path.into_string().unwrap(), work))
+    fn taken(queue: &PathQueue<u32>) -> Option<(String, u32)> {
+        queue.take_work(|| false).map(|(path, work, _taken)| (path.into_string().unwrap(), work))
     }
 
     #[test]
     fn work_is_taken_in_the_order_of_paths() {
-        let queue = Queue::new();
+        let queue = PathQueue::new();
         queue.add([("b".into(), 2), ("d/".into(), 4)]);
         assert_eq!(taken(&queue), Some(("b".into(), 2)));
         queue.add([("a".into(), 1), ("c".into(), 3)]);
@@ -108,11 +108,11 @@ mod tests {
 
     /// Works on a tree of pieces that add two more each.
     fn done_by_four(scarce: bool) -> u32 {
-        let queue = Queue::new();
+        let queue = PathQueue::new();
         queue.add([("a".into(), 10_u32)]);
         let work = || {
             let mut done = 0;
-            while let Some((path, left, _taken)) = queue.take(|| scarce) {
+            while let Some((path, left, _taken)) = queue.take_work(|| scarce) {
                 done += 1;
                 let more = |side: &str| (format!("{}{side}", path.to_string_lossy()).into(), left - 1);
                 if left > 0 {

@@ -1,7 +1,7 @@
 //! Decision whether a call may run: known tool and valid arguments, hooks of plugins, the user's approval, the application's hooks.
 
 use super::{Dispatch, Ready};
-use crate::extension::hooks::Verdict;
+use crate::extension::hooks::HookVerdict;
 use crate::extension::plugin_hooks::HookCaller;
 use crate::tools::result::{cut_off, similar};
 use pinion_interaction::approval::{Approval, Need};
@@ -94,9 +94,9 @@ impl Dispatch<'_> {
     /// Asks the application's hooks, which can deny a call that was approved, or have the user decide on it.
     async fn ask_hooks(&self, ready: &mut Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
         let text = match self.hooks().before_tool(&ready.call).await {
-            Verdict::Pass => return Ok(()),
-            Verdict::Deny(reason) => return Err(ToolError::Denied { tool: ready.call.name.clone(), reason }),
-            Verdict::Ask(reason) => reason,
+            HookVerdict::Pass => return Ok(()),
+            HookVerdict::Deny(reason) => return Err(ToolError::Denied { tool: ready.call.name.clone(), reason }),
+            HookVerdict::Ask(reason) => reason,
         };
         ready.notes.push(HookNote::Application { text: text.clone() });
         let approved = self.approve(ready, token).await;

@@ -15,10 +15,10 @@ mod tests;
 
 use crate::files::paths::Paths;
 use crate::files::private;
-use crate::files::repository::{Links, Refusal, Repository, Text};
+use crate::files::repository::{FileText, Links, Refusal, Repository};
 use crate::output::line;
 use crate::prompt::context::includes::{Include, includes};
-use crate::prompt::context::source::Source;
+use crate::prompt::context::source::ContextSource;
 use pinion_exclusions::Finder;
 use pinion_session_store::printable;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub struct Context {
     changes: Vec<String>,
     /// Digest of each file that was looked for, besides the user's, or [`ABSENT`], by the name that is shown.
     seen: BTreeMap<String, String>,
-    record: Option<Record>,
+    record: Option<ContextRecord>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ struct ContextFile {
 
 /// The digests of a repository's context files, to be stored for the next run.
 #[derive(Debug)]
-struct Record {
+struct ContextRecord {
     directory: PathBuf,
     name: String,
     text: String,
@@ -88,13 +88,13 @@ impl Context {
     pub fn read(paths: &Paths, workspace: &Path, home: Option<&Path>, exclusions: &Finder) -> Self {
         let mut context = Self::default();
         match Repository::at(&paths.config) {
-            Ok(own) => context.add(Source::User(&own), exclusions),
+            Ok(own) => context.add(ContextSource::User(&own), exclusions),
             Err(error) => tracing::debug!(%error, "no config directory"),
         }
         match Repository::around(workspace, home) {
             Ok(repository) => {
-                let sources = Source::of_project(&repository, workspace, home).take(MAX_DIRECTORIES);
-                let sources: Vec<Source<'_>> = sources.collect();
+                let sources = ContextSource::of_project(&repository, workspace, home).take(MAX_DIRECTORIES);
+                let sources: Vec<ContextSource<'_>> = sources.collect();
                 sources.into_iter().rev().for_each(|source| context.add(source, exclusions));
                 context.compare(paths, repository.root());
             }
@@ -104,7 +104,7 @@ impl Context {
     }
 
     /// Adds the context files of a directory.
-    fn add(&mut self, source: Source<'_>, exclusions: &Finder) {
+    fn add(&mut self, source: ContextSource<'_>, exclusions: &Finder) {
         for name in NAMES {
             if self.add_file(source, name, exclusions) {
                 self.add_included(source, name, exclusions, 0);
@@ -113,7 +113,7 @@ impl Context {
     }
 
     /// Adds a file. Returns whether it is used.
-    fn add_file(&mut self, source: Source<'_>, name: &str, exclusions: &Finder) -> bool {
+    fn add_file(&mut self, source: ContextSource<'_>, name: &str, exclusions: &Finder) -> bool {
         let shown = line(&source.shown(name).to_string_lossy());
         let used = self.usable(source, name, exclusions).unwrap_or_else(|problem| {
             self.problems.push(format!("`{shown}` is not used: {problem}"));
@@ -125,7 +125,7 @@ impl Context {
                 None => drop(self.seen.entry(shown.clone()).or_insert_with(|| ABSENT.to_owned())),
             }
         }
-        let Some(Text { bytes, is_cut }) = used else { return false };
+        let Some(FileText { bytes, is_cut }) = used else { return false };
         if is_cut {
             self.problems.push(format!("only the first {MAX_FILE_BYTES} bytes of `{shown}` are used"));
         }
@@ -134,7 +134,7 @@ impl Context {
     }
 
     /// Adds the files that the latest file includes, and those that they include.
-    fn add_included(&mut self, source: Source<'_>, name: &str, exclusions: &Finder, depth: usize) {
+    fn add_included(&mut self, source: ContextSource<'_>, name: &str, exclusions: &Finder, depth: usize) {
         let Some(file) = self.files.last() else { return };
         let (by, included) = (file.name.clone(), includes(&String::from_utf8_lossy(&file.bytes)));
         for Include { path, is_alone } in included {
@@ -161,7 +161,7 @@ impl Context {
 
     /// Reads a file; returns `None` if it does not exist, or another file has the same text. The error is the reason
     /// why it is not used.
-    fn usable(&self, source: Source<'_>, name: &str, exclusions: &Finder) -> Result<Option<Text>, String> {
+    fn usable(&self, source: ContextSource<'_>, name: &str, exclusions: &Finder) -> Result<Option<FileText>, String> {
         let Some(text) = source.read(name, MAX_FILE_BYTES).map_err(|refusal| refusal.to_string())? else {
             return Ok(None);
         };
@@ -202,7 +202,7 @@ impl Context {
             self.changes.push(format!("`{name}` {change}"));
         }
         let known: String = known.into_iter().map(|(name, digest)| format!("{digest} {name}\n")).collect();
-        self.record = (known != text).then(|| Record { directory: paths.context(), name, text: known });
+        self.record = (known != text).then(|| ContextRecord { directory: paths.context(), name, text: known });
     }
 
     /// Notices for the user.
@@ -274,7 +274,7 @@ pub(super) fn users_file(paths: &Paths, name: &str) -> Result<Option<String>, St
         let shown = paths.config.join(name);
         format!("`{}` is not used: {problem}", line(&shown.to_string_lossy()))
     };
-    match Source::User(&directory).read(name, MAX_FILE_BYTES) {
+    match ContextSource::User(&directory).read(name, MAX_FILE_BYTES) {
         // A link to nothing is as good as no file, whose place another one takes.
         Err(Refusal::Dangling) => Ok(None),
         Ok(Some(text)) if text.is_cut => Err(problem(Refusal::TooLarge(MAX_FILE_BYTES))),
@@ -283,7 +283,7 @@ pub(super) fn users_file(paths: &Paths, name: &str) -> Result<Option<String>, St
     }
 }
 
-fn digest(text: &Text) -> String {
+fn digest(text: &FileText) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&text.bytes).update(&[u8::from(text.is_cut)]);
     hasher.finalize().to_hex().to_string()

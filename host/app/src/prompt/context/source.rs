@@ -1,6 +1,6 @@
 //! The directories of context files, and the way to read from each.
 
-use crate::files::repository::{Links, Refusal, Repository, Text};
+use crate::files::repository::{FileText, Links, Refusal, Repository};
 use crate::files::unshared;
 use pinion_exclusions::{FileId, Finder};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ const TEXTS: [&str; 4] = ["md", "mdc", "markdown", "txt"];
 
 /// A directory of context files.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Source<'a> {
+pub(super) enum ContextSource<'a> {
     /// The user's config directory. Its files are trusted text, and links are followed.
     User(&'a Repository),
     /// A directory above the repository. Its files count if only the user and root can change them.
@@ -19,7 +19,7 @@ pub(super) enum Source<'a> {
     Project(&'a Repository, &'a Path),
 }
 
-impl<'a> Source<'a> {
+impl<'a> ContextSource<'a> {
     /// Returns the directories of a project, the nearest first: the repository's directories, from `workspace` to the
     /// root, and the directories above it. If the repository is in the user's home directory, the list ends there.
     pub(super) fn of_project(
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub(super) fn read(self, name: &str, most: u64) -> Result<Option<Text>, Refusal> {
+    pub(super) fn read(self, name: &str, most: u64) -> Result<Option<FileText>, Refusal> {
         let text = match self {
             Self::User(_) => {
                 let Ok(real) = self.path(name).canonicalize() else { return self.missing(name) };
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
     }
 
     /// Tells a link to nothing from no file.
-    fn missing(self, name: &str) -> Result<Option<Text>, Refusal> {
+    fn missing(self, name: &str) -> Result<Option<FileText>, Refusal> {
         match self.path(name).symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => Err(Refusal::Dangling),
             _ => Ok(None),
@@ -120,9 +120,10 @@ impl<'a> Source<'a> {
         }
         let path = self.path(name);
         let real = path.canonicalize().ok()?;
-        let by_name = [&path, &real].into_iter().find_map(|path| exclusions.exclusions().of(path, false).cloned());
+        let by_name =
+            [&path, &real].into_iter().find_map(|path| exclusions.exclusions().find_pattern(path, false).cloned());
         let has_names = |id: &FileId| id.names > 1;
-        let by_file = || exclusions.of_file(&FileId::of(&std::fs::metadata(&real).ok()?).filter(has_names)?);
+        let by_file = || exclusions.of_file(&FileId::from_metadata(&std::fs::metadata(&real).ok()?).filter(has_names)?);
         by_name.or_else(by_file).map(|pattern| pattern.to_string())
     }
 }

@@ -7,7 +7,7 @@ use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::mcp::edit::edit;
 use pinion_app::mcp::files::{file_of, file_with};
-use pinion_mcp::config::{ConfigSource, Lookup, Scope, ServerFile, check_name};
+use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerFile, check_name};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -127,7 +127,7 @@ fn pairs(texts: &[String], separators: &[char], option: &str) -> Result<Map<Stri
 }
 
 /// Adds an entry that was written as JSON.
-pub(super) fn json(base: &Base, name: &str, entry: &str, scope: Scope, force: bool) -> Result<()> {
+pub(super) fn json(base: &Base, name: &str, entry: &str, scope: ConfigScope, force: bool) -> Result<()> {
     let entry: Value = serde_json::from_str(entry).map_err(|error| {
         Failure::usage("invalid JSON")
             .because(error)
@@ -137,7 +137,7 @@ pub(super) fn json(base: &Base, name: &str, entry: &str, scope: Scope, force: bo
 }
 
 /// Checks an entry and adds it to the file of a scope.
-fn add(base: &Base, name: &str, entry: Value, scope: Scope, force: bool) -> Result<()> {
+fn add(base: &Base, name: &str, entry: Value, scope: ConfigScope, force: bool) -> Result<()> {
     check_name(name).map_err(|why| Failure::usage(format!("cannot add `{name}`: {why}")))?;
     let path = file_of(base, scope);
     for notice in check(name, &entry)? {
@@ -152,7 +152,7 @@ fn add(base: &Base, name: &str, entry: Value, scope: Scope, force: bool) -> Resu
         Ok(((), true))
     })?;
     print(&text!("added MCP server `{}` to `{}`\n", name, path))?;
-    if scope == Scope::Project && !base.config.project.is_trusted() {
+    if scope == ConfigScope::Project && !base.config.project.is_trusted() {
         note(&text!("! the project is not trusted: `pinion trust add` puts its servers into effect"));
     }
     if is_without_network(&entry) {
@@ -177,8 +177,8 @@ pub(super) fn check(name: &str, entry: &Value) -> Result<Vec<String>> {
 }
 
 /// Removes a server from the file that has it.
-pub(super) fn remove(base: &Base, name: &str, scope: Option<Scope>) -> Result<()> {
-    let scopes = scope.map_or(vec![Scope::User, Scope::Project], |scope| vec![scope]);
+pub(super) fn remove(base: &Base, name: &str, scope: Option<ConfigScope>) -> Result<()> {
+    let scopes = scope.map_or(vec![ConfigScope::User, ConfigScope::Project], |scope| vec![scope]);
     for scope in scopes {
         for path in files(base, scope) {
             if path.exists() && edit(base, scope, &path, |editor| Ok(twice(editor.remove(name))))? {
@@ -189,10 +189,10 @@ pub(super) fn remove(base: &Base, name: &str, scope: Option<Scope>) -> Result<()
     Err(unknown(base, name))
 }
 
-fn files(base: &Base, scope: Scope) -> Vec<std::path::PathBuf> {
+fn files(base: &Base, scope: ConfigScope) -> Vec<std::path::PathBuf> {
     match scope {
-        Scope::User => vec![base.paths.mcp_file()],
-        Scope::Project => {
+        ConfigScope::User => vec![base.paths.mcp_file()],
+        ConfigScope::Project => {
             pinion_app::files::project::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect()
         }
     }
@@ -224,7 +224,7 @@ pub(super) fn switch(base: &Base, name: &str, tool: Option<&str>, enabled: bool)
 /// Switches a server or one of its tools on or off in a file. Returns whether the file has the server.
 pub(crate) fn switch_in(
     base: &Base,
-    scope: Scope,
+    scope: ConfigScope,
     path: &Path,
     name: &str,
     tool: Option<&str>,

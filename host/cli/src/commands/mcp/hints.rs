@@ -1,6 +1,6 @@
 //! Hints for failures of MCP servers, by the cause that the error text names.
 
-use pinion_mcp::config::{ServerConfig, Transport};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
 
 /// Words of programs that could not reach the network.
 const NETWORK: [&str; 19] = [
@@ -46,7 +46,7 @@ const NEAR: usize = 80;
 
 /// Returns the advice for a server that failed with a text: its own words, or those about its end.
 pub(super) fn hint(config: &ServerConfig, text: &str) -> Option<String> {
-    let Transport::Stdio { command, args, env, .. } = &config.transport else { return None };
+    let ServerTransport::Stdio { command, args, env, .. } = &config.transport else { return None };
     if text.contains("no such program") {
         return Some("install it, or fix `command` of the server's entry".to_owned());
     }
@@ -112,7 +112,7 @@ mod tests {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         ServerConfig::new(
             "s",
-            Transport::Stdio { command: command.to_owned(), args, env: Default::default(), cwd: None },
+            ServerTransport::Stdio { command: command.to_owned(), args, env: Default::default(), cwd: None },
         )
     }
 

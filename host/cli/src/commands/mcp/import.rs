@@ -8,20 +8,20 @@ use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths;
 use pinion_app::files::private::read_settings;
 use pinion_app::mcp::edit::edit;
-use pinion_mcp::config::{Format, Found, Scope, import};
+use pinion_mcp::config::{ConfigScope, ImportFormat, ImportedServer, import};
 use std::path::{Path, PathBuf};
 
 /// A file that may have servers.
-struct Candidate {
+struct ImportCandidate {
     program: &'static str,
     path: PathBuf,
-    format: Format,
+    format: ImportFormat,
 }
 
 /// Servers found in a file.
-struct Source {
-    candidate: Candidate,
-    found: Vec<Found>,
+struct ImportSource {
+    candidate: ImportCandidate,
+    found: Vec<ImportedServer>,
 }
 
 pub(super) fn run(base: &Base, from: Option<&Path>, only: Option<&[String]>, yes: bool) -> Result<()> {
@@ -40,10 +40,10 @@ pub(super) fn run(base: &Base, from: Option<&Path>, only: Option<&[String]>, yes
         };
         let project = base.workspace.to_str();
         let found = import(&text, candidate.format, project).map_err(|error| failed().because(error))?;
-        let is_wanted = |found: &Found| only.is_none_or(|only| only.contains(&found.name));
-        let found: Vec<Found> = found.into_iter().filter(is_wanted).collect();
+        let is_wanted = |found: &ImportedServer| only.is_none_or(|only| only.contains(&found.name));
+        let found: Vec<ImportedServer> = found.into_iter().filter(is_wanted).collect();
         if !found.is_empty() {
-            sources.push(Source { candidate, found });
+            sources.push(ImportSource { candidate, found });
         }
     }
     if sources.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn run(base: &Base, from: Option<&Path>, only: Option<&[String]>, yes
         return Err(Failure::new(Status::Denied, "nothing was added"));
     }
     let path = base.paths.mcp_file();
-    edit(base, Scope::User, &path, |editor| {
+    edit(base, ConfigScope::User, &path, |editor| {
         for found in &new {
             if editor.get(&found.name).is_none() {
                 let set = editor.set(&found.name, found.entry.clone());
@@ -75,14 +75,14 @@ pub(super) fn run(base: &Base, from: Option<&Path>, only: Option<&[String]>, yes
 }
 
 /// Shows the servers that were found, and returns the servers that can be added: the first of each name.
-fn show(base: &Base, sources: &[Source]) -> Result<Vec<Found>> {
+fn show(base: &Base, sources: &[ImportSource]) -> Result<Vec<ImportedServer>> {
     let config = base.read_mcp_config();
     let is_there = |name: &str| {
         let broken = config.problems.iter().any(|problem| problem.problem.server.as_deref() == Some(name));
         config.find(name).is_some() || broken
     };
     let mut text = Text::default();
-    let mut new: Vec<Found> = Vec::new();
+    let mut new: Vec<ImportedServer> = Vec::new();
     for source in sources {
         text.line(text!("{} (`{}`)", source.candidate.program, source.candidate.path));
         for found in &source.found {
@@ -104,7 +104,7 @@ fn show(base: &Base, sources: &[Source]) -> Result<Vec<Found>> {
 }
 
 /// Returns the command line or the address of a server that was found. Variables and headers stay hidden.
-fn summary(found: &Found) -> String {
+fn summary(found: &ImportedServer) -> String {
     let text = |member: &str| found.entry.get(member).and_then(|value| value.as_str()).map(str::to_owned);
     let args = found.entry.get("args").and_then(|args| args.as_array()).into_iter().flatten();
     let args: Vec<String> = args.filter_map(|arg| arg.as_str()).map(str::to_owned).collect();
@@ -116,40 +116,42 @@ fn summary(found: &Found) -> String {
 }
 
 /// Returns the files of known programs.
-fn known(base: &Base) -> Vec<Candidate> {
+fn known(base: &Base) -> Vec<ImportCandidate> {
     let mut candidates = Vec::new();
-    let mut add = |program, path: PathBuf, format| candidates.push(Candidate { program, path, format });
+    let mut add = |program, path: PathBuf, format| candidates.push(ImportCandidate { program, path, format });
     if let Some(home) = paths::home() {
-        add("Claude Code", home.join(".claude.json"), Format::McpServers);
+        add("Claude Code", home.join(".claude.json"), ImportFormat::McpServers);
         let desktop = match cfg!(target_os = "macos") {
             true => "Library/Application Support/Claude/claude_desktop_config.json",
             false => ".config/Claude/claude_desktop_config.json",
         };
-        add("Claude Desktop", home.join(desktop), Format::McpServers);
-        add("Codex", home.join(".codex/config.toml"), Format::Codex);
-        add("Cursor", home.join(".cursor/mcp.json"), Format::McpServers);
+        add("Claude Desktop", home.join(desktop), ImportFormat::McpServers);
+        add("Codex", home.join(".codex/config.toml"), ImportFormat::Codex);
+        add("Cursor", home.join(".cursor/mcp.json"), ImportFormat::McpServers);
         let code = match cfg!(target_os = "macos") {
             true => "Library/Application Support/Code/User/mcp.json",
             false => ".config/Code/User/mcp.json",
         };
-        add("VS Code", home.join(code), Format::VsCode);
+        add("VS Code", home.join(code), ImportFormat::VsCode);
     }
-    add("Cursor", base.workspace.join(".cursor/mcp.json"), Format::McpServers);
-    add("VS Code", base.workspace.join(".vscode/mcp.json"), Format::VsCode);
+    add("Cursor", base.workspace.join(".cursor/mcp.json"), ImportFormat::McpServers);
+    add("VS Code", base.workspace.join(".vscode/mcp.json"), ImportFormat::VsCode);
     candidates
 }
 
 /// Tells the form of a file by its name.
-fn named(base: &Base, path: &Path) -> Candidate {
+fn named(base: &Base, path: &Path) -> ImportCandidate {
     let path = base.workspace.join(path);
     let format = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => Format::Codex,
+        Some("toml") => ImportFormat::Codex,
         _ if path.parent().is_some_and(|parent| parent.ends_with(".vscode") || parent.ends_with("Code/User")) => {
-            Format::VsCode
+            ImportFormat::VsCode
         }
         // A file with `servers` instead of `mcpServers` is one of VS Code, wherever it is.
-        _ if read_settings(&path).ok().flatten().is_some_and(|text| !text.contains("\"mcpServers\"")) => Format::VsCode,
-        _ => Format::McpServers,
+        _ if read_settings(&path).ok().flatten().is_some_and(|text| !text.contains("\"mcpServers\"")) => {
+            ImportFormat::VsCode
+        }
+        _ => ImportFormat::McpServers,
     };
-    Candidate { program: "file", path, format }
+    ImportCandidate { program: "file", path, format }
 }

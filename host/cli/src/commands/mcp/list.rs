@@ -7,8 +7,8 @@ use pinion_app::failure::Result;
 use pinion_app::mcp::lazy::{FileProblem, McpConfig};
 use pinion_app::mcp::servers::tokens_of;
 use pinion_app::mcp::written::what;
-use pinion_mcp::config::{Scope, ServerConfig, Transport};
-use pinion_mcp::{Contact, Outcome, ServerInfo};
+use pinion_mcp::config::{ConfigScope, ServerConfig, ServerTransport};
+use pinion_mcp::{Contact, ContactOutcome, ServerInfo};
 use serde_json::{Value, json};
 
 pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
@@ -28,12 +28,14 @@ pub(super) fn list(base: &Base, as_json: bool) -> Result<()> {
         text.line(text!("  {}", shown(&config, server)));
         let contact = base.mcp_servers().contact(&server.name).filter(|_| server.enabled);
         if let Some(contact) = &contact {
-            let mark = if contact.outcome == Outcome::Ready { " " } else { "!" };
+            let mark = if contact.outcome == ContactOutcome::Ready { " " } else { "!" };
             text.line(text!("  {} {}", mark, described(contact, &server.name)));
         }
         // Tools that were left out, and the like.
         let problem = info(server).filter(|info| info.is_known).and_then(|info| info.problem.as_deref());
-        if let Some(problem) = problem.filter(|_| contact.is_none_or(|contact| contact.outcome == Outcome::Ready)) {
+        if let Some(problem) =
+            problem.filter(|_| contact.is_none_or(|contact| contact.outcome == ContactOutcome::Ready))
+        {
             text.line(text!("  ! {}", problem));
         }
     }
@@ -68,10 +70,10 @@ pub(super) fn get(base: &Base, name: &str, as_json: bool) -> Result<()> {
     row("offers", offers(info));
     row("file", format!("{} ({})", server.source.path.display(), scope(server.source.scope)));
     match &server.transport {
-        Transport::Stdio { env, .. } => {
+        ServerTransport::Stdio { env, .. } => {
             let written = config.as_written(name).map(|written| &written.transport);
             let cwd = match written {
-                Some(Transport::Stdio { cwd, .. }) => cwd.as_ref(),
+                Some(ServerTransport::Stdio { cwd, .. }) => cwd.as_ref(),
                 _ => None,
             };
             row("command", shown(&config, server));
@@ -82,7 +84,7 @@ pub(super) fn get(base: &Base, name: &str, as_json: bool) -> Result<()> {
             row("network", if server.network { "yes" } else { "no (`\"network\": true` allows it)" }.to_owned());
             row("writes", if server.write { "in the workspace" } else { "nothing" }.to_owned());
         }
-        Transport::Http { headers, sse, .. } => {
+        ServerTransport::Http { headers, sse, .. } => {
             row("address", shown(&config, server));
             row("transport", if *sse { "HTTP with server-sent events" } else { "streamable HTTP" }.to_owned());
             if !headers.is_empty() {
@@ -110,9 +112,9 @@ pub(super) fn get(base: &Base, name: &str, as_json: bool) -> Result<()> {
 fn described(contact: &Contact, name: &str) -> String {
     let when = age(jiff::Timestamp::now().as_second().saturating_sub_unsigned(contact.at));
     match (contact.outcome, contact.problem.as_deref()) {
-        (Outcome::Ready, _) => format!("connected {when}"),
-        (Outcome::LoginRequired, _) => format!("wanted a login {when} (`pinion mcp login {name}`)"),
-        (Outcome::Failed, problem) => format!("failed {when}: {}", problem.unwrap_or("the reason is not known")),
+        (ContactOutcome::Ready, _) => format!("connected {when}"),
+        (ContactOutcome::LoginRequired, _) => format!("wanted a login {when} (`pinion mcp login {name}`)"),
+        (ContactOutcome::Failed, problem) => format!("failed {when}: {}", problem.unwrap_or("the reason is not known")),
     }
 }
 
@@ -132,10 +134,10 @@ fn shown(config: &McpConfig, server: &ServerConfig) -> String {
     config.as_written(&server.name).map_or_else(|| "(known only with its variables)".to_owned(), what)
 }
 
-fn scope(scope: Scope) -> &'static str {
+fn scope(scope: ConfigScope) -> &'static str {
     match scope {
-        Scope::User => "user",
-        Scope::Project => "project",
+        ConfigScope::User => "user",
+        ConfigScope::Project => "project",
     }
 }
 
@@ -143,11 +145,11 @@ fn scope(scope: Scope) -> &'static str {
 fn as_value(base: &Base, config: &McpConfig, server: &ServerConfig, info: Option<&ServerInfo>) -> Value {
     let known_as = config.as_written(&server.name);
     let transport = match known_as.map(|written| &written.transport) {
-        Some(Transport::Stdio { command, args, env, cwd }) => json!({
+        Some(ServerTransport::Stdio { command, args, env, cwd }) => json!({
             "type": "stdio", "command": command, "args": args, "env": env.keys().collect::<Vec<_>>(), "cwd": cwd,
             "network": server.network, "write": server.write,
         }),
-        Some(Transport::Http { headers, sse, .. }) => json!({
+        Some(ServerTransport::Http { headers, sse, .. }) => json!({
             "type": if *sse { "sse" } else { "http" }, "url": shown(config, server),
             "headers": headers.keys().collect::<Vec<_>>(),
         }),

@@ -13,7 +13,7 @@ use crate::invocation::Invocation;
 use clap::{Args, Subcommand};
 use pinion_app::failure::{Failure, Result};
 use pinion_mcp::LoginMethod;
-use pinion_mcp::config::Scope;
+use pinion_mcp::config::ConfigScope;
 use std::path::PathBuf;
 
 /// The arguments of `pinion mcp`.
@@ -161,7 +161,7 @@ enum ScopeArgument {
     Project,
 }
 
-impl From<ScopeArgument> for Scope {
+impl From<ScopeArgument> for ConfigScope {
     fn from(scope: ScopeArgument) -> Self {
         match scope {
             ScopeArgument::User => Self::User,
@@ -182,7 +182,7 @@ impl Mcp {
                 talk::checked(failed)
             }
             McpCommand::Get { name, json } => list::get(base, &name, json),
-            McpCommand::Remove { name, scope } => add::remove(base, &name, scope.map(Scope::from)),
+            McpCommand::Remove { name, scope } => add::remove(base, &name, scope.map(ConfigScope::from)),
             McpCommand::Enable { name, tool } => add::switch(base, &name, tool.as_deref(), true),
             McpCommand::Disable { name, tool } => add::switch(base, &name, tool.as_deref(), false),
             McpCommand::Import { from, only, yes } => import::run(base, from.as_deref(), only.as_deref(), yes),

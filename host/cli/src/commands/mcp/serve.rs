@@ -13,7 +13,7 @@ use pinion_app::files::private::random_token;
 use pinion_app::files::private::{check, open_file};
 use pinion_app::options::{Approve, RunOptions};
 use pinion_app::process::hardening;
-use pinion_mcp::serve::{HttpServer, HttpSettings, Server};
+use pinion_mcp::serve::{HttpServer, HttpServerSettings, Server};
 use secrecy::SecretString;
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -90,7 +90,7 @@ impl Serve {
             Some(address) => {
                 let (token, is_new) = self.token(base)?;
                 let shown = token.clone();
-                let settings = HttpSettings { address, token, hosts: self.hosts, origins: self.origins };
+                let settings = HttpServerSettings { address, token, hosts: self.hosts, origins: self.origins };
                 let listening = HttpServer::bind(server, settings)
                     .await
                     .map_err(|error| Failure::failed(error).hint("choose another port, or 0 for any free one"))?;

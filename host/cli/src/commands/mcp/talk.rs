@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::mcp::servers::{first_start, tokens_of};
-use pinion_mcp::config::{ServerConfig, Transport};
-use pinion_mcp::{CallContext, LoginMethod, McpError, Progress, Request, ServerInfo, Servers};
+use pinion_mcp::config::{ServerConfig, ServerTransport};
+use pinion_mcp::{CallContext, LoginMethod, McpError, Request, RequestProgress, ServerInfo, Servers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ async fn with_notice<T>(name: &str, start: Duration, starting: impl Future<Outpu
 async fn request(servers: &Servers, config: &ServerConfig, request: Request) -> Result<String> {
     let start = first_start(config);
     let mut context = CallContext::within(start + config.call_timeout + MARGIN);
-    context.on_progress = Some(Arc::new(|progress: Progress| {
+    context.on_progress = Some(Arc::new(|progress: RequestProgress| {
         if let Some(line) = progress.line() {
             note(&text!("… {}", line));
         }
@@ -223,7 +223,7 @@ fn content(answer: &Value) -> Text {
 
 pub(super) async fn login(base: &Base, name: &str, method: LoginMethod) -> Result<()> {
     let (servers, config) = server(base, name)?;
-    if matches!(config.transport, Transport::Stdio { .. }) {
+    if matches!(config.transport, ServerTransport::Stdio { .. }) {
         return Err(Failure::usage(format!("MCP server `{name}` is a program and needs no login")));
     }
     let token = CancellationToken::new();
@@ -236,7 +236,7 @@ pub(super) async fn login(base: &Base, name: &str, method: LoginMethod) -> Resul
 
 pub(super) async fn logout(base: &Base, name: &str) -> Result<()> {
     let config = base.mcp_config().find(name).cloned().ok_or_else(|| unknown(base, name))?;
-    if matches!(config.transport, Transport::Stdio { .. }) {
+    if matches!(config.transport, ServerTransport::Stdio { .. }) {
         return Err(Failure::usage(format!("MCP server `{name}` is a program and needs no login")));
     }
     if !base.mcp_servers().logout(name).await.map_err(|error| failure(error, &config))? {

@@ -32,7 +32,7 @@ struct Sample {
 
 /// Percentiles of the samples. Each number has its own percentile.
 #[derive(Debug, Serialize)]
-struct Report {
+struct BenchReport {
     plugin: String,
     tool: String,
     calls: usize,
@@ -57,7 +57,7 @@ pub(crate) async fn run(base: &Base, bench: Bench<'_>, as_json: bool) -> Result<
     for _ in 0..bench.calls.max(1) {
         samples.push(one(&runtime, prepared.clone()).await?);
     }
-    let report = Report {
+    let report = BenchReport {
         plugin: info.name.clone(),
         tool: bench.tool.to_owned(),
         calls: samples.len(),
@@ -91,7 +91,7 @@ fn micros(since: Instant) -> u64 {
 /// The call fails: times of failing calls would mislead.
 async fn one(runtime: &Runtime, call: ToolInvocation) -> Result<Sample> {
     let started = Instant::now();
-    let reply = runtime.call(call, &Silent).await;
+    let reply = runtime.call(call, &SilentReporter).await;
     let time_us = micros(started);
     reply.result.map_err(|error| Failure::failed("a call failed").because(error))?;
     let ledger = reply.ledger.unwrap_or_default();
@@ -114,9 +114,9 @@ fn percentile(samples: &[Sample], percent: usize) -> Sample {
     }
 }
 
-struct Silent;
+struct SilentReporter;
 
-impl ToolProgress for Silent {
+impl ToolProgress for SilentReporter {
     fn report(&self, _message: String) {}
 
     fn update(&self, _partial: Vec<Content>) {}

@@ -31,7 +31,7 @@ impl From<Project> for About {
 }
 
 /// Members of a manifest to set. Others stay as they are, or get their defaults in a component without a manifest.
-pub(crate) struct Changes {
+pub(crate) struct ManifestChanges {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) description: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Changes {
     pub(crate) is_fresh: bool,
 }
 
-impl Changes {
+impl ManifestChanges {
     /// Returns the manifest of a component after the changes, as JSON.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Changes {
                 .because(error)
                 .hint("ignore it with --no-manifest, and name what it asks for again")
         };
-        match Inspection::of(component) {
+        match Inspection::from_component(component) {
             Err(ManifestError::Missing) => return Ok(None),
             // Problems of the component are reported once it has its manifest.
             Err(
@@ -104,7 +104,7 @@ impl Changes {
 
 /// Makes a plugin of a component or of a core module: adds a manifest, or changes the one that it has, and checks that the
 /// result loads before it is written.
-pub(crate) async fn pack(base: &Base, pack: Pack, changes: Changes, as_json: bool) -> Result<()> {
+pub(crate) async fn pack(base: &Base, pack: Pack, changes: ManifestChanges, as_json: bool) -> Result<()> {
     let file = base.workspace.join(&pack.file);
     let named = || format!("`{}`", file.display());
     let bytes = read_component(&file).map_err(|error| Failure::usage(named()).because(error))?;
@@ -112,7 +112,8 @@ pub(crate) async fn pack(base: &Base, pack: Pack, changes: Changes, as_json: boo
     let manifest = changes.apply(&component)?;
     let packed =
         with_manifest(&component, &manifest).map_err(|error| Failure::usage(format!("{}: {error}", named())))?;
-    let manifest = Inspection::of(&packed).map_err(|error| Failure::usage(named()).because(error))?.manifest;
+    let manifest =
+        Inspection::from_component(&packed).map_err(|error| Failure::usage(named()).because(error))?.manifest;
     let (name, version) = (manifest.name, manifest.version);
     let checked = show::examine_bytes(base, &packed, &file).await?;
     let out = match (pack.install, pack.out) {
@@ -121,7 +122,7 @@ pub(crate) async fn pack(base: &Base, pack: Pack, changes: Changes, as_json: boo
     };
     let failed = || Failure::failed(format!("could not write `{}`", out.display()));
     match pack.install {
-        true => build::put(&out, &packed).map_err(|error| failed().because(error))?,
+        true => build::replace_file(&out, &packed).map_err(|error| failed().because(error))?,
         false => write(&base.workspace, &out, &packed).map_err(|error| failed().because(error))?,
     }
     consent::follow(base, &out, &name, &blake3::hash(&packed).to_hex())?;
@@ -181,7 +182,7 @@ pub(crate) fn packed(component: &[u8], about: &About) -> std::result::Result<Vec
 /// Returns the component with this manifest in place of the one that it may have.
 fn with_manifest(component: &[u8], manifest: &serde_json::Value) -> std::result::Result<Vec<u8>, String> {
     let packed = sections::replaced(component, MANIFEST_SECTION, manifest.to_string().as_bytes())?;
-    Inspection::of(&packed).map_err(|error| pinion_app::failure::with_causes(&error))?;
+    Inspection::from_component(&packed).map_err(|error| pinion_app::failure::with_causes(&error))?;
     Ok(packed)
 }
 
@@ -194,7 +195,7 @@ pub(crate) fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result:
 
 /// Returns the component without the sections that only tools read, and with its manifest where the runtime finds it.
 pub(crate) fn stripped(bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
-    let manifest = Inspection::of(bytes).map_err(|error| error.to_string())?.manifest;
+    let manifest = Inspection::from_component(bytes).map_err(|error| error.to_string())?.manifest;
     let json = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
     let mut slim = sections::without(bytes, |_| true)?;
     sections::append(&mut slim, MANIFEST_SECTION, &json);

@@ -85,11 +85,12 @@ pub(crate) async fn build(base: &Base, directory: &Path, destination: Destinatio
     let started = Instant::now();
     let directory = project_directory(base, directory);
     let (component, own) = component(&directory, steps, &*base.screen).await?;
-    let inspection = Inspection::of(&component).map_err(|error| in_directory(&directory).because(error))?;
+    let inspection = Inspection::from_component(&component).map_err(|error| in_directory(&directory).because(error))?;
     let manifest = inspection.manifest;
     let (name, size) = (manifest.name, component.len() as u64);
     let write = |file: &Path| {
-        put(file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
+        replace_file(file, &component)
+            .map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
         consent::follow(base, file, &name, &blake3::hash(&component).to_hex())
     };
     // Checked before it gets to where a running pinion loads it.
@@ -173,7 +174,7 @@ fn projects_in(directory: &Path) -> Vec<String> {
 }
 
 /// Replaces a file in one step, so that a running pinion never loads half of it.
-pub(crate) fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_file(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     create_directory(directory)?;
     let mut builder = tempfile::Builder::new();

@@ -14,7 +14,7 @@ use pinion_agent::{Content, ToolExecutor as _};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::options::RunOptions;
-use pinion_app::plugins::policy::{Binding, CallGrants, Policy};
+use pinion_app::plugins::policy::{Binding, CallGrants, RuntimePolicy};
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::notices::announce_compiling;
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
@@ -60,7 +60,7 @@ pub(crate) async fn run(
     warn_of_unasked(base, &info, &more.grants)?;
     let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
     let token = call.token.clone();
-    let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
+    let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &StderrProgress)).await;
     if as_json {
         let is_ok = reply.result.is_ok();
         written(result(&as_value(&reply)))?;
@@ -144,7 +144,7 @@ pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(R
     let (config, table) = (more.config()?, grant::parse(base, &more.grants)?);
     let is_needed = config.is_some() || !more.grants.is_empty();
     let call = CallGrants { target: target.clone(), grants: base.grants(&table), config };
-    let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| is_needed));
+    let policy = RuntimePolicy::new(base, Binding::Bind, Some(call).filter(|_| is_needed));
     let runtime = base.runtime_with(base.begin_engine(), policy, Arc::new(NoInfo), |notice| match notice.event {
         NoticeEvent::HeldBack(why) => {
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
@@ -172,9 +172,9 @@ fn content(output: &ToolOutput) -> String {
 }
 
 /// Reports progress on stderr.
-struct Stderr;
+struct StderrProgress;
 
-impl ToolProgress for Stderr {
+impl ToolProgress for StderrProgress {
     fn report(&self, message: String) {
         note(&text!("… {}", message));
     }

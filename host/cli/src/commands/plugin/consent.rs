@@ -7,7 +7,7 @@ use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::grants::{GrantsFile, Pin};
 use pinion_app::plugins::policy::shown;
-use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike, without_links};
+use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, PluginSource, is_alike, without_links};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
     };
     let left = file.update(|pins| {
         let pin = pins.iter_mut().find(|pin| pin.path == path)?;
-        take(base, pin, &less, words.is_empty());
+        remove_grants(base, pin, &less, words.is_empty());
         Some(pin.clone())
     });
     match left.map_err(|error| unusable(&file, &error))? {
@@ -75,7 +75,7 @@ pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Res
 
 /// Returns the file and origin of a component, if it can have separate grants.
 fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
-    let Source::File { path, origin } = &info.component_source else {
+    let PluginSource::File { path, origin } = &info.component_source else {
         return Err(Failure::usage(format!("the grants of the built-in plugin `{}` are in the config", info.name))
             .hint(format!("set [plugins.{}.grants] in {}", info.name, shown(&base.paths.config_file()))));
     };
@@ -132,7 +132,7 @@ fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, 
 }
 
 /// Removes grants. Those that come from the config are recorded first, except for the removed ones.
-fn take(base: &Base, pin: &mut Pin, less: &GrantTable, is_all: bool) {
+fn remove_grants(base: &Base, pin: &mut Pin, less: &GrantTable, is_all: bool) {
     if is_all {
         (pin.grants, pin.config) = (GrantTable::default(), false);
         return;
@@ -155,7 +155,7 @@ fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
 fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
     let lines = [
         ("plugin", format!("{} {}", info.name, info.version)),
-        ("source", format!("{} ({})", shown(path), origin.words())),
+        ("source", format!("{} ({})", shown(path), origin.describe_origin())),
         ("digest", info.digest.clone()),
         ("asks for", or_nothing(info.offered.asks.words())),
     ];

@@ -330,7 +330,7 @@ impl PluginCommand {
                 install,
                 json,
             } => {
-                let changes = binary::Changes {
+                let changes = binary::ManifestChanges {
                     name,
                     version: plugin_version,
                     description,

@@ -36,7 +36,7 @@ pub(crate) fn run(base: &Base, name: &str, language: Language, as_json: bool) ->
         }
         made => made.map_err(failed)?,
     }
-    let values = template::Values::of(name, &tool_name(name), is_word_count(name));
+    let values = template::Values::for_plugin(name, &tool_name(name), is_word_count(name));
     template::write(&directory, language, &values).map_err(failed)?;
     let (component, some_file) = match language {
         Language::Rust => (format!("target/pinion/{name}.wasm"), "Cargo.toml"),

@@ -7,10 +7,10 @@ use pinion_agent::schema::Schemas;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::options::RunOptions;
-use pinion_app::plugins::policy::{Target, shown};
+use pinion_app::plugins::policy::{GrantTarget, shown};
 use pinion_app::plugins::sources::Purpose;
 use pinion_plugin_runtime::{
-    FileOrigin, Inspection, Lifetime, PluginInfo, Runtime, Source, read_component, without_links,
+    FileOrigin, Inspection, Lifetime, PluginInfo, PluginSource, Runtime, read_component, without_links,
 };
 use serde_json::json;
 use std::path::Path;
@@ -77,18 +77,18 @@ pub(crate) fn missing(plugin: &PluginInfo) -> Vec<String> {
 pub(crate) fn grant_command(plugin: &PluginInfo) -> Option<String> {
     let missing = missing(plugin);
     let name = match &plugin.component_source {
-        Source::BuiltIn { .. } => return None,
-        Source::File { origin: FileOrigin::User, .. } => plugin.name.clone(),
-        Source::File { path, .. } => shown(path),
+        PluginSource::BuiltIn { .. } => return None,
+        PluginSource::File { origin: FileOrigin::User, .. } => plugin.name.clone(),
+        PluginSource::File { path, .. } => shown(path),
     };
     (!missing.is_empty()).then(|| format!("pinion plugin grant {name} {}", missing.join(" ")))
 }
 
 /// Names the origin of a file at the end of its row.
-fn origin(source: &Source) -> String {
+fn origin(source: &PluginSource) -> String {
     match source {
-        Source::BuiltIn { .. } => String::new(),
-        Source::File { origin, .. } => format!(" ({})", origin.words()),
+        PluginSource::BuiltIn { .. } => String::new(),
+        PluginSource::File { origin, .. } => format!(" ({})", origin.describe_origin()),
     }
 }
 
@@ -129,16 +129,16 @@ pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginIn
 
 /// Resolves the component that a command names, with its source if it is a file. A word that can be the name of a
 /// plugin is a name even if a file is called so, because a repository could bring that file.
-pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
+pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<PluginSource>, GrantTarget) {
     if is_name(plugin) {
-        return (None, Target::Name(plugin.to_owned()));
+        return (None, GrantTarget::Name(plugin.to_owned()));
     }
     match base.named(Path::new(plugin)) {
-        Source::File { path, origin } if path.exists() => {
-            let target = Target::File(without_links(&path));
-            (Some(Source::File { path, origin }), target)
+        PluginSource::File { path, origin } if path.exists() => {
+            let target = GrantTarget::File(without_links(&path));
+            (Some(PluginSource::File { path, origin }), target)
         }
-        _ => (None, Target::Name(plugin.to_owned())),
+        _ => (None, GrantTarget::Name(plugin.to_owned())),
     }
 }
 
@@ -147,11 +147,11 @@ pub(crate) fn is_name(word: &str) -> bool {
     !word.contains(['.', '/', '\\'])
 }
 
-pub(crate) fn is_target(info: &PluginInfo, target: &Target) -> bool {
+pub(crate) fn is_target(info: &PluginInfo, target: &GrantTarget) -> bool {
     match (target, &info.component_source) {
-        (Target::Name(name), _) => info.name == *name,
-        (Target::File(file), Source::File { path, .. }) => without_links(path) == *file,
-        (Target::File(_), Source::BuiltIn { .. }) => false,
+        (GrantTarget::Name(name), _) => info.name == *name,
+        (GrantTarget::File(file), PluginSource::File { path, .. }) => without_links(path) == *file,
+        (GrantTarget::File(_), PluginSource::BuiltIn { .. }) => false,
     }
 }
 
@@ -183,13 +183,13 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
     for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
         // All declared effects, granted or not: the grants are listed above.
         let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default();
-        let can = Some(declared.words().join(", "))
+        let can = Some(declared.effect_names().join(", "))
             .filter(|words| !words.is_empty())
             .unwrap_or("declares no effects".to_owned());
         let granted = match () {
             () if declared == tool.authority => String::new(),
-            () if tool.authority.words().is_empty() => ", nothing of it granted".to_owned(),
-            () => format!(", granted: {}", tool.authority.words().join(", ")),
+            () if tool.authority.effect_names().is_empty() => ", nothing of it granted".to_owned(),
+            () => format!(", granted: {}", tool.authority.effect_names().join(", ")),
         };
         let about = tool.description.lines().next().unwrap_or_default();
         line("tool", &format!("{} ({can}){granted}: {about}", tool.name));
@@ -258,7 +258,7 @@ pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
     let component =
         read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
-    let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
+    let inspection = Inspection::from_component(&component).map_err(|error| failed(&error))?;
     let runtime = base.showing()?;
     runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else {
@@ -310,8 +310,8 @@ fn details(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Valu
     details["hooks"] = hooks.collect();
     details["source"] = json!(info.source);
     details["origin"] = match &info.component_source {
-        Source::BuiltIn { .. } => json!("built-in"),
-        Source::File { origin, .. } => json!(origin.words()),
+        PluginSource::BuiltIn { .. } => json!("built-in"),
+        PluginSource::File { origin, .. } => json!(origin.describe_origin()),
     };
     details["left_out"] = json!(info.left_out);
     details["held_back"] = json!(info.held_back);
@@ -325,13 +325,13 @@ fn described(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Va
     let own = tools.iter().filter(|tool| info.tools.contains(&tool.name));
     let tools: Vec<_> = own
         .map(|tool| {
-            let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default().words();
+            let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default().effect_names();
             json!({
                 "name": tool.name,
                 "description": tool.description,
                 "input_schema": tool.input_schema,
                 "declares": declared,
-                "may": tool.authority.words(),
+                "may": tool.authority.effect_names(),
             })
         })
         .collect();

@@ -22,7 +22,7 @@ pub(crate) struct Values(Vec<(&'static str, String)>);
 impl Values {
     /// Returns the values for a plugin and its tool. A plugin that is not named for counting words says that its tool is an
     /// example.
-    pub(crate) fn of(name: &str, tool: &str, is_word_count: bool) -> Self {
+    pub(crate) fn for_plugin(name: &str, tool: &str, is_word_count: bool) -> Self {
         let (description, example, title) = match is_word_count {
             true => ("Counts the words of files", "C", "Counts the words of files."),
             false => {
@@ -68,18 +68,18 @@ pub(crate) fn write(directory: &Path, language: Language, values: &Values) -> io
             project::FILE => (project::FILE, format!("{}{text}", PROJECT.replace("{{lifetime}}", lifetime(language)))),
             file => (file, (*text).to_owned()),
         };
-        put(&directory.join(file), &values.fill(&text))?;
+        write_file(&directory.join(file), &values.fill(&text))?;
     }
     let ignored = match language {
         Language::Rust => "target/\n",
         _ => "build/\nnode_modules/\n.venv/\n__pycache__/\n.zig-cache/\n",
     };
-    put(&directory.join(".gitignore"), ignored)?;
-    put(&directory.join("tests/cases.toml"), &values.fill(CASES))?;
+    write_file(&directory.join(".gitignore"), ignored)?;
+    write_file(&directory.join("tests/cases.toml"), &values.fill(CASES))?;
     let setup = setup(language).map(|command| format!("{command}\n")).unwrap_or_default();
     let source = source(language);
     let readme = README.replace("{{setup}}", &setup).replace("{{source}}", source);
-    put(&directory.join("README.md"), &values.fill(&readme))
+    write_file(&directory.join("README.md"), &values.fill(&readme))
 }
 
 /// Returns the line of the project file that sets the lifetime.
@@ -107,7 +107,7 @@ fn source(language: Language) -> &'static str {
     }
 }
 
-fn put(file: &Path, text: &str) -> io::Result<()> {
+fn write_file(file: &Path, text: &str) -> io::Result<()> {
     file.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::write(file, text)
 }
@@ -120,7 +120,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn values(name: &str) -> Values {
-        Values::of(name, &name.replace('-', "_"), name == "word-count")
+        Values::for_plugin(name, &name.replace('-', "_"), name == "word-count")
     }
 
     fn written(language: Language, name: &str) -> tempfile::TempDir {

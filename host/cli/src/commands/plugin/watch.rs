@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_millis(300);
 
 /// The state of each file: time of change and length.
-type Files = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+type WatchedFiles = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 pub(crate) async fn run(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
     let root = base.workspace.join(directory);
@@ -76,7 +76,7 @@ async fn once(base: &Base, directory: &Path, as_json: bool) -> Result<()> {
 }
 
 /// Lists the files of a project that a build may depend on, with their states.
-fn files(root: &Path) -> Files {
+fn files(root: &Path) -> WatchedFiles {
     // A directory that cannot be listed now has no changes; the build reports the problem.
     let stamped = sources(root).unwrap_or_default().into_iter().filter_map(|path| {
         let metadata = path.metadata().ok()?;

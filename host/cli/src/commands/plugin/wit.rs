@@ -210,7 +210,7 @@ mod tests {
         for language in Language::value_variants() {
             let directory = tempfile::tempdir().unwrap();
             assert!(helper_files(directory.path()).is_empty());
-            template::write(directory.path(), *language, &template::Values::of("a", "a", false)).unwrap();
+            template::write(directory.path(), *language, &template::Values::for_plugin("a", "a", false)).unwrap();
             let helper = helper_files(directory.path());
             assert!(!helper.is_empty(), "{language:?}");
             for (name, text) in helper {

@@ -1,50 +1,54 @@
 //! Approval of tool calls in the UI.
 
 use crate::approve::change::change;
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use pinion_agent::Approver;
 use pinion_agent::approval::{CallRules as _, Decision, Question};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_app::approve::permissions::CallPermissions;
-use pinion_tui::{Answer, Input, Reply, Tone};
+use pinion_tui::{ApprovalAnswer, DialogReply, Input, Tone};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// A question for the UI, and the way back for its answer.
-pub(super) enum Asked {
-    Call(Box<pinion_tui::Question>, oneshot::Sender<Answer>),
-    Plugin(u64, Dialog, oneshot::Sender<Reply>),
+pub(super) enum UiQuestion {
+    Call(Box<pinion_tui::ApprovalQuestion>, oneshot::Sender<ApprovalAnswer>),
+    Plugin(u64, Dialog, oneshot::Sender<DialogReply>),
 }
 
 /// The way back for the answer to a question.
-pub(super) enum Open {
-    Call(oneshot::Sender<Answer>),
-    Plugin(oneshot::Sender<Reply>),
+pub(super) enum AnswerChannel {
+    Call(oneshot::Sender<ApprovalAnswer>),
+    Plugin(oneshot::Sender<DialogReply>),
 }
 
 /// Waits until the answer to the open question no longer matters.
-pub(super) async fn withdrawn(open: &mut Option<(u64, Open)>) {
+pub(super) async fn withdrawn(open: &mut Option<(u64, AnswerChannel)>) {
     match open {
-        Some((_, Open::Call(reply))) => reply.closed().await,
-        Some((_, Open::Plugin(reply))) => reply.closed().await,
+        Some((_, AnswerChannel::Call(reply))) => reply.closed().await,
+        Some((_, AnswerChannel::Plugin(reply))) => reply.closed().await,
         None => std::future::pending().await,
     }
 }
 
 /// Passes questions to the UI, one at a time.
 pub(super) struct UiApprover {
-    questions: mpsc::Sender<Asked>,
-    said: Arc<Said>,
+    questions: mpsc::Sender<UiQuestion>,
+    said: Arc<UiInbox>,
     permissions: Arc<CallPermissions>,
     number: AtomicU64,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl UiApprover {
-    pub(super) fn new(questions: mpsc::Sender<Asked>, said: Arc<Said>, permissions: Arc<CallPermissions>) -> Self {
+    pub(super) fn new(
+        questions: mpsc::Sender<UiQuestion>,
+        said: Arc<UiInbox>,
+        permissions: Arc<CallPermissions>,
+    ) -> Self {
         Self { questions, said, permissions, number: AtomicU64::new(0), turn: tokio::sync::Mutex::default() }
     }
 }
@@ -60,10 +64,11 @@ impl Approver for UiApprover {
                 let _turn = self.turn.lock().await;
                 let (answer, answered) = oneshot::channel();
                 let id = self.number.fetch_add(1, Ordering::Relaxed);
-                let question = pinion_tui::Question { change, ..pinion_tui::Question::new(id, &question) };
+                let question =
+                    pinion_tui::ApprovalQuestion { change, ..pinion_tui::ApprovalQuestion::new(id, &question) };
                 let shown = offer.as_ref().map(|offer| offer.shown.clone());
                 let question = question.explained(reason, shown).reaching(reach);
-                self.questions.send(Asked::Call(Box::new(question), answer)).await.ok()?;
+                self.questions.send(UiQuestion::Call(Box::new(question), answer)).await.ok()?;
                 answered.await.ok()
             };
             // The UI notices that a question was dropped because its answer no longer matters.
@@ -72,17 +77,17 @@ impl Approver for UiApprover {
                 () = token.cancelled() => return deny("the run was interrupted"),
             };
             match answer {
-                Some(Answer::Yes) => Decision::Allow,
-                Some(Answer::Always) => Decision::AllowForSession,
-                Some(Answer::Rule) => {
+                Some(ApprovalAnswer::Yes) => Decision::Allow,
+                Some(ApprovalAnswer::Always) => Decision::AllowForSession,
+                Some(ApprovalAnswer::Rule) => {
                     if let Some(Err(error)) = offer.map(|offer| self.permissions.allow(offer)) {
-                        self.said.put(Input::Note(Tone::Warning, format!("the rule was not kept: {error}")));
+                        self.said.push_input(Input::Note(Tone::Warning, format!("the rule was not kept: {error}")));
                     }
                     Decision::Allow
                 }
-                Some(Answer::No(None)) => deny("the user denied it"),
-                Some(Answer::No(Some(words))) => deny(&format!("the user denied it and says: {words}")),
-                Some(Answer::Interrupt) => deny("the user interrupted it"),
+                Some(ApprovalAnswer::No(None)) => deny("the user denied it"),
+                Some(ApprovalAnswer::No(Some(words))) => deny(&format!("the user denied it and says: {words}")),
+                Some(ApprovalAnswer::Interrupt) => deny("the user interrupted it"),
                 None => Decision::Unanswered { reason: "the user could not be asked: the terminal is gone".to_owned() },
             }
         })
@@ -99,7 +104,7 @@ impl UserInterface for UiApprover {
             let _turn = self.turn.lock().await;
             let (answer, answered) = oneshot::channel();
             let id = self.number.fetch_add(1, Ordering::Relaxed);
-            let asked = Asked::Plugin(id, dialog.clone(), answer);
+            let asked = UiQuestion::Plugin(id, dialog.clone(), answer);
             self.questions.send(asked).await.map_err(|_| DialogError::Headless)?;
             // The agent drops this future once the answer no longer matters, which the UI notices.
             answered.await.unwrap_or(Err(DialogError::Dismissed))
@@ -112,7 +117,7 @@ impl UserInterface for UiApprover {
             Severity::Warning => Tone::Warning,
             Severity::Error => Tone::Error,
         };
-        self.said.put(Input::Note(tone, format!("{plugin}: {text}")));
+        self.said.push_input(Input::Note(tone, format!("{plugin}: {text}")));
     }
 
     fn status(&self, plugin: &str, text: Option<&str>) {

@@ -8,11 +8,11 @@ use crate::run::{keep, mcp_command, own_commands};
 use pinion_agent::approval::ApprovalMode;
 use pinion_app::base::Base;
 use pinion_app::options::THINKING_LEVELS;
-use pinion_tui::{Choice, Pick};
+use pinion_tui::{Pick, PickChoice};
 use std::time::SystemTime;
 
 /// Returns the arguments that a command takes; `None` if it is not a command of pinion itself. Blocks.
-pub(super) fn of_own(base: &Base, command: &str) -> Option<Vec<Choice>> {
+pub(super) fn of_own(base: &Base, command: &str) -> Option<Vec<PickChoice>> {
     Some(match command {
         "mode" => ApprovalMode::every().map(|mode| choice(mode.name(), own_commands::describe(mode))).into(),
         "net" => vec![
@@ -35,12 +35,12 @@ pub(super) fn of_own(base: &Base, command: &str) -> Option<Vec<Choice>> {
     })
 }
 
-fn choice(value: &str, detail: &str) -> Choice {
-    Choice { value: value.to_owned(), label: value.to_owned(), detail: detail.to_owned() }
+fn choice(value: &str, detail: &str) -> PickChoice {
+    PickChoice { value: value.to_owned(), label: value.to_owned(), detail: detail.to_owned() }
 }
 
 /// Lists the files of plans, the latest first.
-fn plans(base: &Base) -> Vec<Choice> {
+fn plans(base: &Base) -> Vec<PickChoice> {
     let entries = std::fs::read_dir(base.workspace.join(PLANS)).into_iter().flatten().filter_map(Result::ok);
     let plan = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok().filter(|name| name.ends_with(".md"))?;
@@ -53,7 +53,7 @@ fn plans(base: &Base) -> Vec<Choice> {
 }
 
 /// Lists the actions of `/mcp`, with the names of servers.
-fn servers(base: &Base) -> Vec<Choice> {
+fn servers(base: &Base) -> Vec<PickChoice> {
     let config = base.mcp_config();
     let of_server = |verb: &str| {
         config.servers.iter().map(|server| choice(&format!("{verb} {}", server.name), "")).collect::<Vec<_>>()

@@ -1,14 +1,14 @@
 //! The terminal while a UI has it.
 
 use crate::output::Attention;
-use crate::process::signals::{self, Ending, Shown};
+use crate::process::signals::{self, Ending, TerminalState};
 use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_tui::terminal::{
     self, ENTER, ENTER_INLINE, ENTER_VIEW, Inputs, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, NO_MOUSE, RawMode,
 };
-use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, Surroundings};
+use pinion_tui::{App, Buffer, Inline, Links, Rect, Screen, Setup, TerminalIndicators};
 use std::io;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) struct Canvas {
     is_viewing: bool,
     /// Time when the inline form drew last.
     drawn_at: Duration,
-    surroundings: Surroundings,
+    surroundings: TerminalIndicators,
     raw: Option<RawMode>,
 }
 
@@ -47,7 +47,7 @@ impl Canvas {
             true => (screen, inline),
             false => (screen.without_links(), inline.map(Inline::without_links)),
         };
-        let (terminal, buffer) = (Attention::take(), Buffer::empty(Rect::ZERO));
+        let (terminal, buffer) = (Attention::take_terminal(), Buffer::empty(Rect::ZERO));
         let mut canvas = Self {
             terminal,
             screen,
@@ -77,11 +77,11 @@ impl Canvas {
         let enter = match &mut self.inline {
             Some(inline) => {
                 inline.begin();
-                signals::set_shown(Shown::Inline { rows_below: 0 });
+                signals::set_shown(TerminalState::Inline { rows_below: 0 });
                 ENTER_INLINE
             }
             None => {
-                signals::set_shown(Shown::Screen);
+                signals::set_shown(TerminalState::Screen);
                 ENTER
             }
         };
@@ -110,7 +110,7 @@ impl Canvas {
             }
             None => self.terminal.frame(LEAVE.as_bytes()),
         };
-        signals::set_shown(Shown::Nothing);
+        signals::set_shown(TerminalState::Nothing);
         self.raw = None;
     }
 
@@ -130,8 +130,8 @@ impl Canvas {
     fn note_shown(&self) {
         let rows_below = self.inline.as_ref().map_or(0, Inline::rows_below);
         signals::set_shown(match self.is_viewing {
-            true => Shown::View { rows_below },
-            false => Shown::Inline { rows_below },
+            true => TerminalState::View { rows_below },
+            false => TerminalState::Inline { rows_below },
         });
     }
 

@@ -1,6 +1,6 @@
 //! The clipboard of the desktop, which only its programs can read, and which some terminals cannot write.
 
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use pinion_agent::content::Image;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
@@ -21,16 +21,16 @@ const LIMIT: Duration = Duration::from_secs(5);
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A program, its arguments, and the variable that says that it can be used.
-type Program = (&'static str, &'static [&'static str], Option<&'static str>);
+type ClipboardProgram = (&'static str, &'static [&'static str], Option<&'static str>);
 
 /// Programs that print the picture in the clipboard as PNG.
-const READERS: [Program; 3] = [
+const READERS: [ClipboardProgram; 3] = [
     ("wl-paste", &["--no-newline", "--type", "image/png"], Some("WAYLAND_DISPLAY")),
     ("xclip", &["-selection", "clipboard", "-target", "image/png", "-out"], Some("DISPLAY")),
     ("pngpaste", &["-"], None),
 ];
 /// Programs that put their input into the clipboard.
-const WRITERS: [Program; 3] = [
+const WRITERS: [ClipboardProgram; 3] = [
     ("wl-copy", &[], Some("WAYLAND_DISPLAY")),
     ("xclip", &["-selection", "clipboard", "-in"], Some("DISPLAY")),
     ("pbcopy", &[], None),
@@ -51,7 +51,7 @@ pub(super) fn copy(text: String) {
     });
 }
 
-fn usable(programs: &[Program]) -> impl Iterator<Item = Program> {
+fn usable(programs: &[ClipboardProgram]) -> impl Iterator<Item = ClipboardProgram> {
     programs.iter().copied().filter(|(_, _, variable)| variable.is_none_or(|name| std::env::var_os(name).is_some()))
 }
 
@@ -67,10 +67,10 @@ async fn feed(program: &str, arguments: &[&str], text: &str) -> bool {
 }
 
 /// Pastes the path of the picture in the clipboard, in the background. Reports a failure.
-pub(super) fn paste(said: Arc<Said>, base: Base) {
+pub(super) fn paste(said: Arc<UiInbox>, base: Base) {
     tokio::spawn(async move {
         match picture(&base).await {
-            Ok(file) => said.put(Input::Paste(file.display().to_string())),
+            Ok(file) => said.push_input(Input::Paste(file.display().to_string())),
             Err(failure) => said.failure(&failure),
         }
     });

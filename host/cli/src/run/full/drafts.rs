@@ -23,7 +23,7 @@ const LOCK: &str = "lock";
 
 /// Text that was not sent yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Draft {
+pub(super) struct MessageDraft {
     session: String,
     /// The message in the editor.
     pub(super) text: String,
@@ -37,20 +37,20 @@ pub(super) struct Drafts {
     file: Option<PathBuf>,
     _lock: Option<File>,
     secrets: Secrets,
-    writer: Arc<Writer>,
+    writer: Arc<DraftWriter>,
 }
 
 /// The last draft that is not written yet, and the turn of the one who writes.
 #[derive(Default)]
-struct Writer {
-    waiting: Mutex<Option<Draft>>,
+struct DraftWriter {
+    waiting: Mutex<Option<MessageDraft>>,
     turn: Mutex<()>,
 }
 
 impl Drafts {
     /// Begins the draft of a conversation, with the text that an earlier conversation left for it: one of the same
     /// session if it is continued, or else the latest of the workspace.
-    pub(super) fn open(base: &Base, session: &str, is_continued: bool) -> (Self, Draft) {
+    pub(super) fn open(base: &Base, session: &str, is_continued: bool) -> (Self, MessageDraft) {
         let workspace = blake3::hash(base.workspace.as_os_str().as_encoded_bytes()).to_hex();
         Self::in_directory(&base.paths.drafts(), &workspace.as_str()[..32], &base.secrets, session, is_continued)
     }
@@ -61,16 +61,16 @@ impl Drafts {
         secrets: &Secrets,
         session: &str,
         is_continued: bool,
-    ) -> (Self, Draft) {
+    ) -> (Self, MessageDraft) {
         let _ = create_directory(directory);
         let left = left(directory, workspace, |draft| !is_continued || draft.session == session);
         let file = random_name().ok().map(|name| directory.join(format!("{workspace}-{name}")));
         let lock = file.as_ref().and_then(|file| try_lock(&file.with_extension(LOCK)).ok().flatten());
         let file = file.filter(|_| lock.is_some());
         let drafts = Self { file, _lock: lock, secrets: secrets.clone(), writer: Arc::default() };
-        let Some((left, _lock, draft)) = left else { return (drafts, Draft::default()) };
+        let Some((left, _lock, draft)) = left else { return (drafts, MessageDraft::default()) };
         // Under the new name first, so that a crash leaves it twice rather than not at all.
-        drafts.write(&Draft { session: session.to_owned(), ..draft.clone() });
+        drafts.write(&MessageDraft { session: session.to_owned(), ..draft.clone() });
         remove(&left);
         (drafts, draft)
     }
@@ -79,7 +79,7 @@ impl Drafts {
     pub(super) fn save(&self, session: &str, text: String, queue: Vec<String>) {
         let clean = |text: String| self.secrets.clean(&text).into_owned();
         let queue = queue.into_iter().map(clean).collect();
-        let draft = Draft { session: session.to_owned(), text: clean(text), queue };
+        let draft = MessageDraft { session: session.to_owned(), text: clean(text), queue };
         *self.writer.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft);
         if let Some(file) = self.file.clone() {
             let writer = self.writer.clone();
@@ -87,7 +87,7 @@ impl Drafts {
         }
     }
 
-    fn write(&self, draft: &Draft) {
+    fn write(&self, draft: &MessageDraft) {
         if let Some(file) = &self.file {
             write(file, draft);
         }
@@ -103,7 +103,7 @@ impl Drop for Drafts {
     }
 }
 
-impl Writer {
+impl DraftWriter {
     fn run(&self, file: &Path) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let draft = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -111,7 +111,7 @@ impl Writer {
     }
 }
 
-fn write(file: &Path, draft: &Draft) {
+fn write(file: &Path, draft: &MessageDraft) {
     let file = file.with_extension(DRAFT);
     if draft.text.trim().is_empty() && draft.queue.is_empty() {
         let _ = fs::remove_file(file);
@@ -125,7 +125,11 @@ fn write(file: &Path, draft: &Draft) {
 
 /// Returns the latest draft of a workspace that no conversation has any more and that is wanted, with its lock. Removes
 /// drafts that are too old.
-fn left(directory: &Path, workspace: &str, is_wanted: impl Fn(&Draft) -> bool) -> Option<(PathBuf, File, Draft)> {
+fn left(
+    directory: &Path,
+    workspace: &str,
+    is_wanted: impl Fn(&MessageDraft) -> bool,
+) -> Option<(PathBuf, File, MessageDraft)> {
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let mut files: Vec<(SystemTime, PathBuf)> =
         entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
@@ -148,7 +152,7 @@ fn left(directory: &Path, workspace: &str, is_wanted: impl Fn(&Draft) -> bool) -
     found
 }
 
-fn read(file: &Path) -> Option<Draft> {
+fn read(file: &Path) -> Option<MessageDraft> {
     let mut bytes = Vec::new();
     open_file(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
@@ -166,7 +170,7 @@ mod tests {
     struct Directory(tempfile::TempDir);
 
     impl Directory {
-        fn open(&self, session: &str, is_continued: bool) -> (Drafts, Draft) {
+        fn open(&self, session: &str, is_continued: bool) -> (Drafts, MessageDraft) {
             Drafts::in_directory(self.0.path(), "here", &Secrets::default(), session, is_continued)
         }
 
@@ -184,20 +188,20 @@ mod tests {
         Directory(tempfile::tempdir().unwrap())
     }
 
-    fn draft(session: &str, text: &str) -> Draft {
-        Draft { session: session.into(), text: text.into(), queue: vec!["!ls".into()] }
+    fn draft(session: &str, text: &str) -> MessageDraft {
+        MessageDraft { session: session.into(), text: text.into(), queue: vec!["!ls".into()] }
     }
 
     #[test]
     fn draft_of_another_conversation_is_left_alone_while_it_lives() {
         let directory = directory();
         let (first, found) = directory.open("a", false);
-        assert_eq!(found, Draft::default());
+        assert_eq!(found, MessageDraft::default());
         first.write(&draft("a", "mine"));
         let (second, found) = directory.open("b", false);
-        assert_eq!(found, Draft::default());
+        assert_eq!(found, MessageDraft::default());
         // Nor does sending the second one's message remove it.
-        second.write(&Draft::default());
+        second.write(&MessageDraft::default());
         drop((first, second));
         assert_eq!(directory.open("c", false).1, draft("a", "mine"));
         assert_eq!(directory.files(), 1, "the draft has the name of the conversation that took it");
@@ -208,7 +212,7 @@ mod tests {
         let directory = directory();
         directory.leave("a", "of a");
         directory.leave("b", "of b");
-        assert_eq!(directory.open("c", true).1, Draft::default());
+        assert_eq!(directory.open("c", true).1, MessageDraft::default());
         assert_eq!(directory.open("a", true).1, draft("a", "of a"));
         assert_eq!(directory.open("b", true).1, draft("b", "of b"));
     }
@@ -234,7 +238,7 @@ mod tests {
         for entry in fs::read_dir(directory.0.path()).unwrap() {
             File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
         }
-        assert_eq!(directory.open("b", false).1, Draft::default());
+        assert_eq!(directory.open("b", false).1, MessageDraft::default());
         assert_eq!(directory.files(), 0);
     }
 }

@@ -20,12 +20,12 @@ pub(super) type Edited = Result<String, String>;
 
 /// An editor that is about to run, or runs. Dropping it kills the editor.
 pub(super) struct Editing {
-    state: State,
+    state: EditorState,
     /// The keys that were pressed after the one that started the editor. No more are handled while they are held.
     rest: Option<Batch>,
 }
 
-enum State {
+enum EditorState {
     /// The text for an editor that starts at this time. Until then, the UI has the terminal.
     Waiting(String, Instant),
     Running(BoxFuture<'static, Edited>),
@@ -37,20 +37,20 @@ impl Editing {
     pub(super) fn new(text: String, answered: Option<Instant>) -> Self {
         // The reader of the terminal has to look once more.
         let starts = answered.map_or_else(Instant::now, |answered| answered + BUSY);
-        Self { state: State::Waiting(text, starts), rest: None }
+        Self { state: EditorState::Waiting(text, starts), rest: None }
     }
 
     /// Starts the editor.
     pub(super) fn start(&mut self) {
-        if let State::Waiting(text, _) = &mut self.state {
-            self.state = State::Running(Box::pin(edited(std::mem::take(text))));
+        if let EditorState::Waiting(text, _) = &mut self.state {
+            self.state = EditorState::Running(Box::pin(edited(std::mem::take(text))));
         }
         self.rest.iter().for_each(Batch::lend);
     }
 
     /// Returns whether the editor has the terminal.
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.state, State::Running(_))
+        matches!(self.state, EditorState::Running(_))
     }
 
     /// Keeps the rest of the batch whose key started the editor, so that nothing is handled before the editor ends.
@@ -63,7 +63,7 @@ impl Editing {
 }
 
 /// A step of an editor.
-pub(super) enum Step {
+pub(super) enum EditorStep {
     /// It can start now.
     Starts,
     /// It has ended, with the keys to handle after it.
@@ -71,13 +71,13 @@ pub(super) enum Step {
 }
 
 /// Waits for the next step of an editor. Can be dropped and called again.
-pub(super) async fn next(editing: &mut Option<Editing>) -> Step {
+pub(super) async fn next(editing: &mut Option<Editing>) -> EditorStep {
     match editing {
-        Some(Editing { state: State::Waiting(_, starts), .. }) => {
+        Some(Editing { state: EditorState::Waiting(_, starts), .. }) => {
             sleep_until(*starts).await;
-            Step::Starts
+            EditorStep::Starts
         }
-        Some(Editing { state: State::Running(edited), rest }) => Step::Ended(edited.await, rest.take()),
+        Some(Editing { state: EditorState::Running(edited), rest }) => EditorStep::Ended(edited.await, rest.take()),
         None => std::future::pending().await,
     }
 }
@@ -156,9 +156,9 @@ mod tests {
         let answered = Instant::now() + Duration::from_millis(200);
         let editing = Editing::new("text".into(), Some(answered));
         assert!(!editing.is_running());
-        let State::Waiting(text, starts) = editing.state else { unreachable!() };
+        let EditorState::Waiting(text, starts) = editing.state else { unreachable!() };
         assert_eq!((text.as_str(), starts), ("text", answered + BUSY));
-        let State::Waiting(_, starts) = Editing::new(String::new(), None).state else { unreachable!() };
+        let EditorState::Waiting(_, starts) = Editing::new(String::new(), None).state else { unreachable!() };
         assert!(starts <= Instant::now());
     }
 

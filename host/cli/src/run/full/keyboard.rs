@@ -65,7 +65,7 @@ pub(super) fn lost() -> io::Result<CancellationToken> {
 }
 
 /// Something that a UI waits for while something works.
-pub(super) enum Next<S, T> {
+pub(super) enum AwaitedInput<S, T> {
     /// A step of the UI.
     Step(S),
     /// The end of the work.
@@ -82,11 +82,14 @@ pub(super) async fn begun<T>(work: Pin<&mut impl Future<Output = T>>) -> Option<
 
 /// Waits for a step of the UI, or for the end of the work. A step that can be made comes first, so that a key that was read
 /// before the end, such as the one that interrupts, still counts for the work and for the work that would follow it.
-pub(super) async fn keys_or_end<S, T>(step: impl Future<Output = S>, work: impl Future<Output = T>) -> Next<S, T> {
+pub(super) async fn keys_or_end<S, T>(
+    step: impl Future<Output = S>,
+    work: impl Future<Output = T>,
+) -> AwaitedInput<S, T> {
     tokio::select! {
         biased;
-        step = step => Next::Step(step),
-        end = work => Next::End(end),
+        step = step => AwaitedInput::Step(step),
+        end = work => AwaitedInput::End(end),
     }
 }
 
@@ -186,7 +189,7 @@ mod tests {
                 std::future::pending::<()>().await;
             });
             assert!(begun(work.as_mut()).await.is_none());
-            assert!(matches!(keys_or_end(read.recv(), &mut work).await, Next::Step(Some("esc"))));
+            assert!(matches!(keys_or_end(read.recv(), &mut work).await, AwaitedInput::Step(Some("esc"))));
         }
         assert!(has_begun);
         assert_eq!(begun(std::pin::pin!(async { 1 })).await, Some(1));
@@ -201,9 +204,9 @@ mod tests {
             keys.send("esc").await.unwrap();
             end.send("done").unwrap();
             let first = keys_or_end(read.recv(), &mut work).await;
-            assert!(matches!(first, Next::Step(Some("esc"))));
+            assert!(matches!(first, AwaitedInput::Step(Some("esc"))));
             let second = keys_or_end(read.recv(), &mut work).await;
-            assert!(matches!(second, Next::End(Ok("done"))));
+            assert!(matches!(second, AwaitedInput::End(Ok("done"))));
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::commands::model::tokens;
 use crate::output::age;
 use crate::run::full::arguments;
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use crate::run::own_commands;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
@@ -15,8 +15,8 @@ use pinion_app::sessions::short_id;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
-use pinion_session_store::{Scope, SessionDirectory, Summary};
-use pinion_tui::{Choice, Input, NESTED, Pick, SlashCommand, Tone, matching};
+use pinion_session_store::{ListScope, SessionDirectory, Summary};
+use pinion_tui::{Input, NESTED, Pick, PickChoice, SlashCommand, Tone, matching};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
@@ -37,14 +37,14 @@ const MAX_INSERT: usize = 4_000;
 
 /// Lists models: the one in use, models of servers in the config, models of providers with a key, and all others. Of a
 /// family, the latest by name comes first.
-pub(super) async fn models(base: &Base, current: &str) -> Vec<Choice> {
+pub(super) async fn models(base: &Base, current: &str) -> Vec<PickChoice> {
     let Ok(models) = base.models() else { return Vec::new() };
     let origins = base.key_origins().await;
     let has_key = |name: &str| origins.iter().any(|(info, origin)| info.name == name && matches!(origin, Ok(Some(_))));
-    let choice = |model: &pinion_providers::Model| {
+    let choice = |model: &pinion_providers::ModelSpec| {
         let name = format!("{}/{}", model.provider, model.id);
         let key = if has_key(&model.provider) { "key set" } else { "no key" };
-        Choice { value: name.clone(), label: name, detail: format!("{key} · {}", abilities(model)) }
+        PickChoice { value: name.clone(), label: name, detail: format!("{key} · {}", abilities(model)) }
     };
     let mut listed: Vec<_> = models.iter().collect();
     listed.sort_by(|a, b| a.provider.cmp(&b.provider).then_with(|| by_number(&b.id, &a.id)));
@@ -55,13 +55,13 @@ pub(super) async fn models(base: &Base, current: &str) -> Vec<Choice> {
         .iter()
         .filter_map(|(name, said)| Some(choice(&models.find(name, said.default_model.as_deref()?))));
     let in_use = current.split_once('/').map(|(provider, name)| choice(&models.find(provider, name)));
-    let mut choices: Vec<Choice> = Vec::new();
+    let mut choices: Vec<PickChoice> = Vec::new();
     for choice in in_use.into_iter().chain(configured).chain(listed) {
         if !choices.iter().any(|other| other.value == choice.value) {
             choices.push(choice);
         }
     }
-    let is_own = |choice: &Choice| {
+    let is_own = |choice: &PickChoice| {
         choice.value.split_once('/').is_some_and(|(provider, _)| base.config.providers.contains_key(provider))
     };
     choices.sort_by_key(|choice| match () {
@@ -84,7 +84,7 @@ fn by_number(a: &str, b: &str) -> Ordering {
 }
 
 /// Describes the abilities and the prices of a model.
-pub(super) fn abilities(model: &pinion_providers::Model) -> String {
+pub(super) fn abilities(model: &pinion_providers::ModelSpec) -> String {
     let images = if model.images { " · images" } else { "" };
     let thinks = if model.thinking == ThinkingStyle::None { "" } else { " · thinking" };
     // Of a short prompt.
@@ -93,7 +93,7 @@ pub(super) fn abilities(model: &pinion_providers::Model) -> String {
 }
 
 /// A session in the list.
-struct Listed {
+struct ListedSession {
     summary: Summary,
     /// Id of the session that it was forked from, or that started it, and a word for that.
     origin: Option<(String, &'static str)>,
@@ -101,23 +101,23 @@ struct Listed {
 
 /// Lists the sessions of the workspace or of all, the latest first, each with its forks and the sessions of its sub-agents
 /// below it. Blocks.
-pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<Choice> {
+pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<PickChoice> {
     let directory = SessionDirectory::new(base.paths.sessions());
-    let scope = if pick == Pick::AllSessions { Scope::All } else { Scope::Workspace(&base.workspace) };
+    let scope = if pick == Pick::AllSessions { ListScope::All } else { ListScope::Workspace(&base.workspace) };
     let Ok(listing) = directory.list(scope) else { return Vec::new() };
     let mut listed = Vec::new();
     for (at, summary) in listing.sessions.into_iter().enumerate() {
         let fork = summary.header.as_ref().and_then(|header| header.forked_from.as_ref());
         let origin = fork.map(|origin| (origin.session.clone(), "fork · "));
         let depth = if at < MAX_PARENTS { MAX_AGENT_DEPTH } else { 0 };
-        add(&directory, Listed { summary, origin }, depth, &mut listed);
+        add(&directory, ListedSession { summary, origin }, depth, &mut listed);
     }
     let origins: Vec<_> = listed
         .iter()
         .map(|listed| (listed.summary.id.as_str(), listed.origin.as_ref().map(|(origin, _)| origin.as_str())))
         .collect();
     let choice = |(at, depth): (usize, usize)| {
-        let Listed { summary, origin } = &listed[at];
+        let ListedSession { summary, origin } = &listed[at];
         let (mark, kind) = match (depth, origin) {
             (0, _) | (_, None) => (String::new(), ""),
             (_, Some((_, kind))) => (format!("{}{NESTED}", "  ".repeat(depth.min(MAX_INDENT) - 1)), *kind),
@@ -126,7 +126,7 @@ pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<Choice> {
         let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
         let workspace = summary.header.as_ref().filter(|_| pick == Pick::AllSessions);
         let place = workspace.map(|header| format!("{} · ", shown_directory(&header.workspace))).unwrap_or_default();
-        Choice {
+        PickChoice {
             value: short_id(&summary.id).to_owned(),
             label: format!("{mark}{title}"),
             detail: format!("{place}{kind}{age} · {}", short_id(&summary.id)),
@@ -136,14 +136,14 @@ pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<Choice> {
 }
 
 /// Adds a session and its sub-agents' sessions, of at most `depth` generations.
-fn add(directory: &SessionDirectory, session: Listed, depth: u32, listed: &mut Vec<Listed>) {
+fn add(directory: &SessionDirectory, session: ListedSession, depth: u32, listed: &mut Vec<ListedSession>) {
     let (id, path) = (session.summary.id.clone(), session.summary.path.clone());
     listed.push(session);
     if depth == 0 {
         return;
     }
     for summary in directory.children(&path).unwrap_or_default().sessions {
-        add(directory, Listed { summary, origin: Some((id.clone(), "sub-agent · ")) }, depth - 1, listed);
+        add(directory, ListedSession { summary, origin: Some((id.clone(), "sub-agent · ")) }, depth - 1, listed);
     }
 }
 
@@ -177,10 +177,10 @@ fn nested(sessions: &[(&str, Option<&str>)]) -> Vec<(usize, usize)> {
 }
 
 /// Offers the files of the workspace for completion, in the background. Reports a failure.
-pub(super) fn offer_files(said: Arc<Said>, base: &Base) {
+pub(super) fn offer_files(said: Arc<UiInbox>, base: &Base) {
     let (workspace, exclusions) = (base.workspace.clone(), base.config.exclusions.clone());
     tokio::task::spawn_blocking(move || {
-        said.put(match files(&workspace, &exclusions) {
+        said.push_input(match files(&workspace, &exclusions) {
             Ok(FileList { paths, is_cut }) => Input::Files { paths: Arc::new(paths), is_cut },
             Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
         });
@@ -194,11 +194,11 @@ pub(super) fn offer_files(said: Arc<Said>, base: &Base) {
 fn files(workspace: &Path, exclusions: &Finder) -> io::Result<FileList> {
     let mut files = list_files(workspace, LISTING)?;
     if !exclusions.is_empty() {
-        let found = exclusions.look().map_err(io::Error::other)?;
+        let found = exclusions.find_excluded().map_err(io::Error::other)?;
         let is_other_name = |path: &Path| found.places.binary_search_by(|place| place.path.as_path().cmp(path)).is_ok();
         files.paths.retain(|file| {
             let path = workspace.join(file);
-            exclusions.exclusions().of(&path, false).is_none() && !is_other_name(&path)
+            exclusions.exclusions().find_pattern(&path, false).is_none() && !is_other_name(&path)
         });
     }
     Ok(files)
@@ -249,7 +249,7 @@ pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashComman
 
 /// Completes the argument of a slash command, of pinion itself or of a plugin. Values that cannot be shown unchanged are
 /// skipped.
-pub(super) async fn completions(base: &Base, runtime: &Runtime, command: String, argument: String) -> Vec<Choice> {
+pub(super) async fn completions(base: &Base, runtime: &Runtime, command: String, argument: String) -> Vec<PickChoice> {
     let (of, own) = (base.clone(), command.clone());
     let own = tokio::task::spawn_blocking(move || arguments::of_own(&of, &own)).await;
     if let Ok(Some(choices)) = own {
@@ -258,7 +258,7 @@ pub(super) async fn completions(base: &Base, runtime: &Runtime, command: String,
     }
     let values = runtime.complete(&command, &argument).await;
     let values = values.into_iter().filter(|completion| is_plain(&completion.value));
-    let choice = |completion: pinion_plugin_runtime::Completion| Choice {
+    let choice = |completion: pinion_plugin_runtime::Completion| PickChoice {
         label: completion.value.clone(),
         value: completion.value,
         detail: completion.description.unwrap_or_default(),

@@ -28,24 +28,24 @@ pub(crate) use self::editor::editor_command;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::output::{Text, text};
 use crate::process::signals::{self, interruptible};
-use crate::run::actions::Next;
+use crate::run::actions::NextPrompt;
 use crate::run::chat::Chat;
 use crate::run::full::approver::UiApprover;
 use crate::run::full::drafts::Drafts;
-use crate::run::full::opening::Opening;
-use crate::run::full::said::Said;
+use crate::run::full::opening::OpeningScreen;
+use crate::run::full::said::UiInbox;
 use crate::run::full::settings::{of_screen, settings};
-use crate::run::full::ui::{Connections, Ui, Work};
+use crate::run::full::ui::{Connections, Ui, UiWork};
 use crate::run::images::Prompt;
 use crate::run::own_commands::COMMANDS;
-use crate::run::pending::Pending;
+use crate::run::pending::PendingMessages;
 use crate::run::voice::Voice;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::sources::Purpose;
-use pinion_app::run::notices::Notices;
-use pinion_plugin_runtime::Action as Effect;
-use pinion_tui::{Action, Input, Pick, Request, Settings, Tone};
+use pinion_app::run::notices::PluginNotices;
+use pinion_plugin_runtime::HostAction as Effect;
+use pinion_tui::{Action, Input, Pick, Tone, UiRequest, UiSettings};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -60,18 +60,19 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let settings = settings(base, global, is_inline)?;
     let completed = setup::complete(base, args).await?;
     let base = completed.as_ref().unwrap_or(base);
-    let opening = Opening::of_long_session(base, args, &settings)?;
-    let notices = Arc::new(Notices::default());
+    let opening = OpeningScreen::of_long_session(base, args, &settings)?;
+    let notices = Arc::new(PluginNotices::default());
     let received = notices.clone();
     let (questions, asked) = mpsc::channel(1);
-    let said = Arc::new(Said::default());
+    let said = Arc::new(UiInbox::default());
     let approver = Arc::new(UiApprover::new(questions, said.clone(), base.permissions.clone()));
-    let ready =
-        base.ready(&args.options(), Purpose::Conversation, approver, move |notice| received.put(&notice)).await?;
+    let ready = base
+        .ready(&args.options(), Purpose::Conversation, approver, move |notice| received.push_notice(&notice))
+        .await?;
     let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
     notices.startup_is_over();
     ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
-    let pending = Pending::default();
+    let pending = PendingMessages::default();
     let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: pending.clone() };
     let facts = chat.facts();
     let is_new = chat.ready.session.history.messages.is_empty() && args.prompt.is_empty();
@@ -79,28 +80,28 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     if base.config.tui.greeting.unwrap_or(true) {
         greet(&said, &facts, &settings, is_new);
     }
-    chat.ready.notices(base).into_iter().for_each(|notice| said.put(Input::Note(Tone::Warning, notice)));
+    chat.ready.notices(base).into_iter().for_each(|notice| said.push_input(Input::Note(Tone::Warning, notice)));
     if let Err(error) = &watch {
-        chat.say(&text!("! {}", Text::block(pinion_app::failure::with_causes(error))));
+        chat.write_line(&text!("! {}", Text::block(pinion_app::failure::with_causes(error))));
     }
     let events = chat.ready.agent.subscribe(CHANNEL);
     let (agent, runtime, info) = (chat.ready.agent.clone(), chat.ready.runtime.clone(), chat.ready.info.clone());
     let (drafts, draft) = Drafts::open(base, &chat.ready.session.id, args.continues());
     let connections =
         Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices, drafts, pending };
-    let opening = opening.map_or_else(|| Opening::new(base, settings), Ok)?;
+    let opening = opening.map_or_else(|| OpeningScreen::new(base, settings), Ok)?;
     let mut ui = Ui::open(connections, opening, draft);
     if is_choosing {
-        ui.perform(Request::List(Pick::Session));
+        ui.perform(UiRequest::List(Pick::Session));
     }
     let conversed = converse(&mut chat, &mut ui, args.prompt.join(" ")).await;
     ui.close().await;
     chat.end(conversed).await
 }
 
-fn greet(said: &Said, facts: &[String], settings: &Settings, is_new: bool) {
+fn greet(said: &UiInbox, facts: &[String], settings: &UiSettings, is_new: bool) {
     let facts = facts.join(" · ");
-    said.put(Input::Note(Tone::Plain, format!("pinion {} · {facts}", env!("CARGO_PKG_VERSION"))));
+    said.push_input(Input::Note(Tone::Plain, format!("pinion {} · {facts}", env!("CARGO_PKG_VERSION"))));
     let says = |action, separator, does| settings.keys.says(action, separator, does);
     let keys = [
         says(Action::Help, ", ", "keys"),
@@ -108,10 +109,10 @@ fn greet(said: &Said, facts: &[String], settings: &Settings, is_new: bool) {
         says(Action::Quit, ", ", "exits"),
         says(Action::Mouse, ", ", "mouse"),
     ];
-    said.put(Input::Note(Tone::Plain, format!("/ lists commands, @ files{}", keys.concat())));
+    said.push_input(Input::Note(Tone::Plain, format!("/ lists commands, @ files{}", keys.concat())));
     if is_new {
         let plans = says(Action::Mode, " · ", "plans first");
-        said.put(Input::Note(Tone::Plain, format!("try: explain this repository · /init{plans}")));
+        said.push_input(Input::Note(Tone::Plain, format!("try: explain this repository · /init{plans}")));
     }
 }
 
@@ -121,7 +122,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
     if !first.trim().is_empty() {
         ui.submit(first);
     } else if chat.args.continues() && chat.ready.is_unfinished() {
-        chat.say(&text!("Continuing the unfinished run"));
+        chat.write_line(&text!("Continuing the unfinished run"));
         work(chat, ui, None).await?;
         ui.finished();
     }
@@ -129,21 +130,21 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
         chat.ready.check_built_ins()?;
         let next = match ui.next().await? {
             None => return Ok(()),
-            Some(Work::Line(line)) => ui.during(chat.enter(line.trim())).await?,
-            Some(Work::Plan { text, file }) => {
+            Some(UiWork::Line(line)) => ui.during(chat.enter(line.trim())).await?,
+            Some(UiWork::Plan { text, file }) => {
                 planning::plan(chat, ui, text, file.as_deref()).await?;
-                Next::default()
+                NextPrompt::default()
             }
-            Some(Work::SavePlan { file, text }) => {
+            Some(UiWork::SavePlan { file, text }) => {
                 planning::save_edited(chat, ui, &file, &text);
                 continue;
             }
-            Some(Work::Execute(file)) => {
+            Some(UiWork::Execute(file)) => {
                 planning::execute(chat, ui, &file).await?;
-                Next::default()
+                NextPrompt::default()
             }
-            Some(Work::Fork(id)) => ui.during(chat.fork_of(&id)).await?,
-            Some(Work::Resume(id)) => ui.during(chat.perform(vec![Effect::Resume(Some(id))])).await?,
+            Some(UiWork::Fork(id)) => ui.during(chat.fork_of(&id)).await?,
+            Some(UiWork::Resume(id)) => ui.during(chat.perform(vec![Effect::Resume(Some(id))])).await?,
         };
         for message in next.submit {
             work(chat, ui, Some(message)).await?;
@@ -163,11 +164,11 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
 /// Runs the agent on one message, or continues the last run without one.
 async fn work(chat: &mut Chat<'_>, ui: &mut Ui, message: Option<Prompt>) -> Result<()> {
     let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(message).await);
-    ui.said();
+    ui.show_output();
     let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(prompts))).await?;
     chat.say_gaps();
     if let Err(error) = outcome {
-        chat.say(&text!("! {}", Text::block(error)));
+        chat.write_line(&text!("! {}", Text::block(error)));
     }
     Ok(())
 }

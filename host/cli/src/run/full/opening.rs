@@ -13,7 +13,7 @@ use pinion_app::failure::Result;
 use pinion_app::files::paths::shown_directory;
 use pinion_app::run::session::continued;
 use pinion_session_store::last_history;
-use pinion_tui::{App, Facts, Input, Settings, Tone};
+use pinion_tui::{App, Facts, Input, Tone, UiSettings};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 const END: u64 = 256 << 10;
 
 /// The terminal, and the UI that has no conversation yet.
-pub(super) struct Opening {
+pub(super) struct OpeningScreen {
     pub(super) app: App,
     pub(super) canvas: Canvas,
     pub(super) batches: mpsc::Receiver<Batch>,
@@ -30,12 +30,12 @@ pub(super) struct Opening {
     pub(super) started: Instant,
 }
 
-impl Opening {
+impl OpeningScreen {
     /// Takes the terminal.
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub(super) fn new(base: &Base, settings: Settings) -> Result<Self> {
+    pub(super) fn new(base: &Base, settings: UiSettings) -> Result<Self> {
         let (deliver, batches) = mpsc::channel(1);
         let keys = settings.keys.clone();
         let mut canvas = Canvas::open(base, settings.is_inline)?;
@@ -52,7 +52,7 @@ impl Opening {
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub(super) fn of_long_session(base: &Base, args: &RunArgs, settings: &Settings) -> Result<Option<Self>> {
+    pub(super) fn of_long_session(base: &Base, args: &RunArgs, settings: &UiSettings) -> Result<Option<Self>> {
         let Some(end) = end_of_session(base, args).filter(|_| !settings.is_inline) else { return Ok(None) };
         let mut opening = Self::new(base, settings.clone())?;
         let end = end.into_iter().map(|event| base.secrets.clean_event(event)).collect();

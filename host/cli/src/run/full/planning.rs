@@ -9,7 +9,7 @@ use crate::run::voice::Voice;
 use pinion_agent::RunEnd;
 use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_orchestration::{AnswerError, Plan, make_plan};
-use pinion_plugin_runtime::Action;
+use pinion_plugin_runtime::HostAction;
 use pinion_session_store::SessionDirectory;
 use pinion_tui::Input;
 use std::path::Path;
@@ -72,20 +72,20 @@ pub(super) async fn execute(chat: &mut Chat<'_>, ui: &mut Ui, file: &str) -> Res
         }
         Ok((_, plan)) if plan.next_step().is_none() => {
             let steps = count(plan.steps.len() as u64, "step");
-            chat.say(&text!("nothing to do: all {} of `{}` are done", steps, file.shown));
+            chat.write_line(&text!("nothing to do: all {} of `{}` are done", steps, file.shown));
             return Ok(());
         }
         Ok((_, plan)) => chat.base.secrets.clean(&plan.title).into_owned(),
     };
-    chat.perform(vec![Action::NewSession]).await;
-    chat.say(&text!("executing the plan `{}`", file.shown));
+    chat.perform(vec![HostAction::NewSession]).await;
+    chat.write_line(&text!("executing the plan `{}`", file.shown));
     // Otherwise the new session would be shown after the first events of its runs, and hide them.
-    ui.said();
+    ui.show_output();
     let agent = chat.ready.agent.clone();
     let mut execution = Execution { file: &file, agent: &agent, completed: Vec::new() };
     let (end, _) = ui.during(interruptible_runs(&agent, |interrupted| execution.all(interrupted))).await?;
     match end {
-        Ok(RunEnd::Done { .. }) => chat.say(&text!("all steps of `{}` are done", file.shown)),
+        Ok(RunEnd::Done { .. }) => chat.write_line(&text!("all steps of `{}` are done", file.shown)),
         Ok(end) => report(chat, &Failure::failed(end.to_string()).hint(format!("`/execute {}` continues", file.shown))),
         Err(failure) => report(chat, &failure),
     }

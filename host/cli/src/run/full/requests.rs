@@ -1,17 +1,17 @@
 //! The requests of the UI, which this program carries out.
 
 use crate::process::signals;
-use crate::run::full::approver::Open;
+use crate::run::full::approver::AnswerChannel;
 use crate::run::full::editor::Editing;
 use crate::run::full::settings::{multiplexer, notification};
-use crate::run::full::ui::{Ui, Work};
+use crate::run::full::ui::{Ui, UiWork};
 use crate::run::full::{clipboard, history, lists, sessions, themes};
 use crate::run::images::with_images;
 use crate::run::{aside, keep, own_commands};
 use pinion_app::base::Base;
 use pinion_app::failure::Result;
 use pinion_tui::terminal;
-use pinion_tui::{Input, Pick, Request, Tone};
+use pinion_tui::{Input, Pick, Tone, UiRequest};
 use std::time::Duration;
 
 /// Time for the work in progress and the terminal when the user quits.
@@ -19,35 +19,35 @@ pub(super) const QUIT: Duration = Duration::from_millis(450);
 
 impl Ui {
     /// Carries a request out.
-    pub(super) fn perform(&mut self, request: Request) {
+    pub(super) fn perform(&mut self, request: UiRequest) {
         match request {
-            Request::Submit(text) => self.work.push_back(Work::Line(text)),
-            Request::Plan { text, file } => self.work.push_back(Work::Plan { text, file }),
-            Request::SavePlan { file, text } => self.work.push_back(Work::SavePlan { file, text }),
-            Request::Execute(file) => self.work.push_back(Work::Execute(file)),
-            Request::Resume(id) => self.work.push_back(Work::Resume(id)),
-            Request::Own(line) => self.own(&line),
-            Request::NextThinking => {
+            UiRequest::Submit(text) => self.work.push_back(UiWork::Line(text)),
+            UiRequest::Plan { text, file } => self.work.push_back(UiWork::Plan { text, file }),
+            UiRequest::SavePlan { file, text } => self.work.push_back(UiWork::SavePlan { file, text }),
+            UiRequest::Execute(file) => self.work.push_back(UiWork::Execute(file)),
+            UiRequest::Resume(id) => self.work.push_back(UiWork::Resume(id)),
+            UiRequest::Own(line) => self.own(&line),
+            UiRequest::NextThinking => {
                 let level = own_commands::next_thinking(&self.to.agent);
                 self.refresh();
                 self.input(Input::Remark(format!("thinking: {level}, from the next message on")));
             }
-            Request::Mode(name) => own_commands::set_mode(&self.to.agent, &name),
-            Request::Theme(name) => match self.look.choose(&self.to.base, &name) {
+            UiRequest::Mode(name) => own_commands::set_mode(&self.to.agent, &name),
+            UiRequest::Theme(name) => match self.look.choose(&self.to.base, &name) {
                 Ok(theme) => {
                     self.input(Input::Theme(theme));
-                    self.to.said.put(Input::Note(Tone::Plain, themes::chosen(&self.to.base, &name)));
+                    self.to.said.push_input(Input::Note(Tone::Plain, themes::chosen(&self.to.base, &name)));
                     self.ask();
                 }
                 Err(failure) => self.to.said.failure(&failure),
             },
-            Request::Fork(id) => self.work.push_back(Work::Fork(id)),
-            Request::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
-            Request::RenameSession { id, name, list } => {
+            UiRequest::Fork(id) => self.work.push_back(UiWork::Fork(id)),
+            UiRequest::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
+            UiRequest::RenameSession { id, name, list } => {
                 self.sessions(list, move |base| sessions::rename(base, &id, &name));
             }
-            Request::DeleteSession { id, list } => self.sessions(list, move |base| sessions::delete(base, &id)),
-            Request::CopyCommand(id) => match sessions::command(&self.to.base, &id) {
+            UiRequest::DeleteSession { id, list } => self.sessions(list, move |base| sessions::delete(base, &id)),
+            UiRequest::CopyCommand(id) => match sessions::command(&self.to.base, &id) {
                 Ok(command) => {
                     self.canvas.write(&terminal::copy(&command, multiplexer()));
                     self.input(Input::Remark(format!("copied `{command}`")));
@@ -55,50 +55,50 @@ impl Ui {
                 }
                 Err(failure) => self.input(Input::Remark(failure.message())),
             },
-            Request::Steer(text) => self.steer(text),
+            UiRequest::Steer(text) => self.steer(text),
             // A command of the user is no call of the agent.
-            Request::InterruptCalls if !self.to.agent.is_running() => self.interrupt(),
-            Request::InterruptCalls => self.to.agent.config().inbox.steering.urge(),
-            Request::Recall => self.take_back(),
-            Request::Interrupt => self.interrupt(),
-            Request::Answer(id, answer) => {
-                if let Some((_, Open::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
+            UiRequest::InterruptCalls if !self.to.agent.is_running() => self.interrupt(),
+            UiRequest::InterruptCalls => self.to.agent.config().inbox.steering.urge(),
+            UiRequest::Recall => self.take_back(),
+            UiRequest::Interrupt => self.interrupt(),
+            UiRequest::Answer(id, answer) => {
+                if let Some((_, AnswerChannel::Call(reply))) = self.open.take_if(|(open, _)| *open == id) {
                     // A question that was dropped meanwhile needs no answer.
                     let _ = reply.send(answer);
                 }
             }
-            Request::Reply(id, answer) => {
-                if let Some((_, Open::Plugin(reply))) = self.open.take_if(|(open, _)| *open == id) {
+            UiRequest::Reply(id, answer) => {
+                if let Some((_, AnswerChannel::Plugin(reply))) = self.open.take_if(|(open, _)| *open == id) {
                     let _ = reply.send(answer);
                 }
             }
-            Request::Complete { id, command, argument } => self.complete(id, command, argument),
-            Request::ListFiles => lists::offer_files(self.to.said.clone(), &self.to.base),
-            Request::List(pick) => self.list(pick),
-            Request::Edit(text) => self.edit(text),
-            Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
-            Request::Aside(question) => {
+            UiRequest::Complete { id, command, argument } => self.complete(id, command, argument),
+            UiRequest::ListFiles => lists::offer_files(self.to.said.clone(), &self.to.base),
+            UiRequest::List(pick) => self.list(pick),
+            UiRequest::Edit(text) => self.edit(text),
+            UiRequest::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
+            UiRequest::Aside(question) => {
                 let token = self.asides.child_token();
                 aside::ask(self.to.said.clone(), self.to.agent.clone(), question, token);
             }
-            Request::CancelAsides => std::mem::take(&mut self.asides).cancel(),
-            Request::Copy(text) => {
+            UiRequest::CancelAsides => std::mem::take(&mut self.asides).cancel(),
+            UiRequest::Copy(text) => {
                 self.canvas.write(&terminal::copy(&text, multiplexer()));
                 clipboard::copy(text);
             }
-            Request::SaveDraft { text, queue } => self.to.drafts.save(&self.session(), text, queue),
-            Request::Remember(text) => history::remember(&self.to.base, &text),
-            Request::Notify(text) => {
+            UiRequest::SaveDraft { text, queue } => self.to.drafts.save(&self.session(), text, queue),
+            UiRequest::Remember(text) => history::remember(&self.to.base, &text),
+            UiRequest::Notify(text) => {
                 self.canvas.write(&terminal::notification(notification(&self.to.base), &text, multiplexer()));
             }
-            Request::Mouse(is_reported) => self.canvas.report_mouse(is_reported),
-            Request::Suspend => {
+            UiRequest::Mouse(is_reported) => self.canvas.report_mouse(is_reported),
+            UiRequest::Suspend => {
                 self.canvas.leave();
                 signals::suspend();
                 self.reenter();
             }
-            Request::Redraw => self.canvas.forget(),
-            Request::Quit => {
+            UiRequest::Redraw => self.canvas.forget(),
+            UiRequest::Quit => {
                 self.is_quitting = true;
                 self.ending.get_or_insert_with(|| signals::end_after(QUIT));
                 self.interrupt();
@@ -110,8 +110,8 @@ impl Ui {
     /// next one.
     fn steer(&mut self, text: String) {
         let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text.into());
-        problems.into_iter().for_each(|problem| self.to.said.put(Input::Note(Tone::Warning, problem)));
-        let with_it = self.to.pending.take();
+        problems.into_iter().for_each(|problem| self.to.said.push_input(Input::Note(Tone::Warning, problem)));
+        let with_it = self.to.pending.take_messages();
         self.steered.extend(with_it.iter().cloned());
         let steering = self.to.agent.config().inbox.steering;
         with_it.into_iter().chain([message]).for_each(|message| steering.push_patient(message));
@@ -132,7 +132,7 @@ impl Ui {
     fn complete(&mut self, id: u64, command: String, argument: String) {
         let (said, runtime, base) = (self.to.said.clone(), self.to.runtime.clone(), self.to.base.clone());
         let completing = tokio::spawn(async move {
-            said.put(Input::Completions(id, lists::completions(&base, &runtime, command, argument).await));
+            said.push_input(Input::Completions(id, lists::completions(&base, &runtime, command, argument).await));
         });
         if let Some(stale) = self.completing.replace(completing.abort_handle()) {
             stale.abort();
@@ -147,7 +147,7 @@ impl Ui {
                 Pick::Theme => themes::list(&base),
                 _ => tokio::task::spawn_blocking(move || lists::sessions(&base, pick)).await.unwrap_or_default(),
             };
-            said.put(Input::Choices(pick, choices));
+            said.push_input(Input::Choices(pick, choices));
         });
     }
 

@@ -2,7 +2,7 @@
 
 use crate::output::{count, shell_word};
 use crate::run::full::lists;
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use pinion_agent::content::text_of;
 use pinion_agent::text::bounded;
 use pinion_agent::{Message, compaction};
@@ -55,16 +55,16 @@ fn last_words(transcript: &mut Transcript) -> String {
 }
 
 /// Describes a session, in the background.
-pub(super) fn about(said: Arc<Said>, base: Base, id: String) {
+pub(super) fn about(said: Arc<UiInbox>, base: Base, id: String) {
     tokio::task::spawn_blocking(move || {
         let text = preview(&base, &id);
-        said.put(Input::Preview { id, text });
+        said.push_input(Input::Preview { id, text });
     });
 }
 
 /// Changes sessions and lists them again, in the background. Reports a failure.
 pub(super) fn change(
-    said: Arc<Said>,
+    said: Arc<UiInbox>,
     base: Base,
     list: Pick,
     change: impl FnOnce(&Base) -> Result<()> + Send + 'static,
@@ -72,9 +72,9 @@ pub(super) fn change(
     tokio::task::spawn_blocking(move || {
         if let Err(failure) = change(&base) {
             let hint = failure.remedy().map(|hint| format!("; {hint}")).unwrap_or_default();
-            said.put(Input::Remark(failure.message() + &hint));
+            said.push_input(Input::Remark(failure.message() + &hint));
         }
-        said.put(Input::Relisted(list, lists::sessions(&base, list)));
+        said.push_input(Input::Relisted(list, lists::sessions(&base, list)));
     });
 }
 

@@ -8,7 +8,7 @@ use pinion_app::failure::{Failure, Result};
 use pinion_app::names::nearest;
 use pinion_plugin_runtime::HostCommand;
 use pinion_tui::terminal::{Multiplexer, Notification};
-use pinion_tui::{KeyMap, Segment, Settings, Surroundings};
+use pinion_tui::{KeyMap, StatusSegment, TerminalIndicators, UiSettings};
 use std::time::Duration;
 
 /// Returns the slash commands of the UI itself.
@@ -25,8 +25,8 @@ pub(super) fn of_screen() -> impl Iterator<Item = HostCommand> {
 ///
 /// # Errors
 /// The config has a key, an action or a part of the status line that does not exist.
-pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Result<Settings> {
-    let (usual, tui) = (Settings::default(), &base.config.tui);
+pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Result<UiSettings> {
+    let (usual, tui) = (UiSettings::default(), &base.config.tui);
     let mut keys = KeyMap::default();
     for (action, names) in &base.config.keys {
         let set = keys.set(action, names.iter().map(String::as_str));
@@ -41,7 +41,7 @@ pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Res
         None => usual.status,
     };
     let notify_after = tui.notify_after_seconds.map(Duration::from_secs).or(usual.notify_after);
-    Ok(Settings {
+    Ok(UiSettings {
         theme: themes::configured(base)?,
         keys,
         has_ledgers: global.verbose > 0,
@@ -57,10 +57,10 @@ pub(super) fn settings(base: &Base, global: &GlobalArgs, is_inline: bool) -> Res
     })
 }
 
-fn segment(name: &str) -> Result<Segment> {
-    let known = Segment::ALL.iter().find(|(known, _)| *known == name);
+fn segment(name: &str) -> Result<StatusSegment> {
+    let known = StatusSegment::ALL.iter().find(|(known, _)| *known == name);
     known.map(|(_, segment)| *segment).ok_or_else(|| {
-        let names = Segment::ALL.iter().map(|(name, _)| *name);
+        let names = StatusSegment::ALL.iter().map(|(name, _)| *name);
         let failure = Failure::usage(format!("invalid config: `status` of `[tui]`: no part `{name}`"));
         match nearest(name, names.clone()) {
             Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
@@ -90,7 +90,7 @@ pub(super) fn has_marks(base: &Base) -> bool {
 
 /// Returns the elements to show around the screen. Some terminals show a notification for progress, so only terminals
 /// that are known to show progress get it.
-pub(super) fn surroundings(base: &Base) -> Surroundings {
+pub(super) fn surroundings(base: &Base) -> TerminalIndicators {
     let program = std::env::var("TERM_PROGRAM").unwrap_or_default();
     let shows_progress = || {
         let is_inside = multiplexer() != Multiplexer::None;
@@ -98,7 +98,7 @@ pub(super) fn surroundings(base: &Base) -> Surroundings {
         is_known && !is_inside
     };
     let tui = &base.config.tui;
-    Surroundings::new(tui.title.unwrap_or_else(knows_sequences), tui.progress.unwrap_or_else(shows_progress))
+    TerminalIndicators::new(tui.title.unwrap_or_else(knows_sequences), tui.progress.unwrap_or_else(shows_progress))
 }
 
 /// Returns whether the terminal ignores sequences that it does not know. The Linux console prints them.

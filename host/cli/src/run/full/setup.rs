@@ -10,8 +10,8 @@ use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{create_directory, read_settings, replace};
 use pinion_app::model::browser_login::WaitingLogin;
-use pinion_app::model::{Lacking, Place, key_in};
-use pinion_tui::{Choice, Setup, SetupRequest};
+use pinion_app::model::{Lacking, SecretLocation, key_in};
+use pinion_tui::{PickChoice, Setup, SetupRequest};
 use secrecy::SecretString;
 use std::io;
 use std::path::Path;
@@ -30,13 +30,14 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The terminal cannot be used.
 pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>> {
     let Some(lacking) = base.lacking_key(&args.options()).await else { return Ok(None) };
-    let setup = Setup::new(themes::configured(base)?, providers(base), place(base)).with_login(with_login(base));
+    let setup =
+        Setup::new(themes::configured(base)?, providers(base), key_storage_name(base)).with_login(with_login(base));
     let setup = match lacking {
         Lacking::Any => setup,
         Lacking::Of(info) => setup.for_provider(info.name),
     };
     let lost = keyboard::lost().map_err(unusable)?;
-    let mut shown = Shown { setup, canvas: Canvas::open(base, false)?, lost, login: None };
+    let mut shown = SetupScreen { setup, canvas: Canvas::open(base, false)?, lost, login: None };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));
@@ -44,8 +45,8 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
     Ok(Some(Base { config: Config { model, ..base.config.clone() }, ..base.clone() }))
 }
 
-fn providers(base: &Base) -> Vec<Choice> {
-    let choice = |info: &pinion_providers::ProviderInfo| Choice {
+fn providers(base: &Base) -> Vec<PickChoice> {
+    let choice = |info: &pinion_providers::ProviderInfo| PickChoice {
         value: info.name.to_owned(),
         label: brand(info).to_owned(),
         detail: info.name.to_owned(),
@@ -71,7 +72,7 @@ fn with_login(base: &Base) -> Vec<String> {
 }
 
 /// Names the place where keys are stored, which is known for certain once one was stored.
-fn place(base: &Base) -> String {
+fn key_storage_name(base: &Base) -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has_program = std::env::split_paths(&path).any(|directory| directory.join("secret-tool").is_file());
     match cfg!(target_os = "linux") && has_program {
@@ -81,23 +82,23 @@ fn place(base: &Base) -> String {
 }
 
 /// The setup on the terminal.
-struct Shown {
+struct SetupScreen {
     setup: Setup,
     canvas: Canvas,
     /// Cancelled when the terminal is lost.
     lost: CancellationToken,
-    login: Option<Login>,
+    login: Option<BrowserLoginTask>,
 }
 
 /// A login with a browser that waits for the user.
-struct Login {
+struct BrowserLoginTask {
     provider: String,
     /// Takes the address that a browser elsewhere was redirected to.
     redirected: Option<oneshot::Sender<String>>,
     key: AbortOnDropHandle<Result<SecretString>>,
 }
 
-impl Shown {
+impl SetupScreen {
     /// Shows the setup until it is complete. Returns the model, if one was chosen; the outer `None` if the user left.
     async fn run(&mut self, base: &Base, lacking: Lacking) -> Result<Option<Option<String>>> {
         let mut inputs = self.canvas.inputs();
@@ -170,7 +171,7 @@ impl Shown {
                 self.setup.opened(login.page.as_str());
                 let (sender, receiver) = oneshot::channel();
                 let key = AbortOnDropHandle::new(tokio::spawn(login.key(async { receiver.await.ok() })));
-                self.login = Some(Login { provider, redirected: Some(sender), key });
+                self.login = Some(BrowserLoginTask { provider, redirected: Some(sender), key });
             }
         }
     }
@@ -181,21 +182,21 @@ impl Shown {
         base: &Base,
         provider: &str,
         key: std::result::Result<SecretString, String>,
-    ) -> Option<Place> {
+    ) -> Option<SecretLocation> {
         let key = key.map_err(|problem| self.setup.failed(problem)).ok()?;
         base.store_key(provider, &key).await.map_err(|failure| self.setup.failed(failure.to_string())).ok()
     }
 }
 
 /// Lists the models of a provider, its default first.
-fn models(base: &Base, provider: &str) -> Vec<Choice> {
+fn models(base: &Base, provider: &str) -> Vec<PickChoice> {
     let default = base.config.registry.provider(provider).ok().and_then(|info| info.default_model);
     let Ok(models) = base.models() else { return Vec::new() };
     let is_default = |id: &str| default == Some(id);
-    let choice = |model: &pinion_providers::Model| {
+    let choice = |model: &pinion_providers::ModelSpec| {
         let name = format!("{}/{}", model.provider, model.id);
         let default = if is_default(&model.id) { "default · " } else { "" };
-        Choice { value: name.clone(), label: name, detail: format!("{default}{}", lists::abilities(model)) }
+        PickChoice { value: name.clone(), label: name, detail: format!("{default}{}", lists::abilities(model)) }
     };
     let mut models: Vec<_> = models.iter().filter(|model| model.provider == provider).collect();
     models.sort_by_key(|model| !is_default(&model.id));

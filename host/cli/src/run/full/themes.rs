@@ -8,7 +8,7 @@ use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::read_settings;
 use pinion_app::names::nearest;
-use pinion_tui::{ASK_FOR_BACKGROUND, Background, Choice, Depth, Theme};
+use pinion_tui::{ASK_FOR_BACKGROUND, Background, Depth, PickChoice, Theme};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ const AUTOMATIC: &str = "auto";
 const ANSWERED: Duration = Duration::from_millis(200);
 
 /// The choice of a theme.
-pub(super) struct Look {
+pub(super) struct ThemeChoice {
     is_automatic: bool,
     /// The theme that the user has chosen in this conversation.
     chosen: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Look {
     asked: Option<Instant>,
 }
 
-impl Look {
+impl ThemeChoice {
     /// Returns the choice of the config.
     pub(super) fn configured(base: &Base) -> Self {
         let is_automatic = Style::of_stdout() == Style::Colour && name(base) == AUTOMATIC;
@@ -158,7 +158,7 @@ fn file(base: &Base, name: &str) -> Result<Theme> {
 }
 
 /// Lists all themes.
-pub(super) fn list(base: &Base) -> Vec<Choice> {
+pub(super) fn list(base: &Base) -> Vec<PickChoice> {
     let about = ["the terminal's own colours", "for a dark background", "for a light background", "no colours"];
     let automatic = std::iter::once((AUTOMATIC.to_owned(), "dark or light, as the terminal".to_owned()));
     let own = Theme::NAMES.iter().zip(about).map(|(name, about)| ((*name).to_owned(), about.to_owned()));
@@ -172,7 +172,7 @@ pub(super) fn list(base: &Base) -> Vec<Choice> {
     automatic
         .chain(own)
         .chain(files)
-        .map(|(name, detail)| Choice { value: name.clone(), label: name, detail })
+        .map(|(name, detail)| PickChoice { value: name.clone(), label: name, detail })
         .collect()
 }
 

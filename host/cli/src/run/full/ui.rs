@@ -3,27 +3,27 @@
 use crate::output::has_left;
 use crate::output::terminal::Style;
 use crate::process::signals::{self, Ending};
-use crate::run::full::approver::{Asked, Open, withdrawn};
+use crate::run::full::approver::{AnswerChannel, UiQuestion, withdrawn};
 use crate::run::full::canvas::Canvas;
-use crate::run::full::drafts::{Draft, Drafts};
+use crate::run::full::drafts::{Drafts, MessageDraft};
 use crate::run::full::editor::Editing;
-use crate::run::full::keyboard::{Batch, Next, begun, keys_or_end};
+use crate::run::full::keyboard::{AwaitedInput, Batch, begun, keys_or_end};
 use crate::run::full::light::Light;
-use crate::run::full::opening::Opening;
+use crate::run::full::opening::OpeningScreen;
 use crate::run::full::requests::QUIT;
-use crate::run::full::said::Said;
+use crate::run::full::said::UiInbox;
 use crate::run::full::settings::has_marks;
-use crate::run::full::themes::Look;
+use crate::run::full::themes::ThemeChoice;
 use crate::run::full::{editor, history, lists};
 use crate::run::own_commands;
-use crate::run::pending::Pending;
+use crate::run::pending::PendingMessages;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::shown_directory;
 use pinion_app::model::info::SessionInfo;
-use pinion_app::run::notices::Notices;
+use pinion_app::run::notices::PluginNotices;
 use pinion_app::sessions::short_id;
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal;
@@ -50,7 +50,7 @@ const PRINTED_ITEMS: usize = 1_000;
 const BATCH: usize = 512;
 
 /// Something to work on.
-pub(super) enum Work {
+pub(super) enum UiWork {
     /// A message or a slash command.
     Line(String),
     /// The session to continue.
@@ -72,11 +72,11 @@ pub(super) struct Connections {
     pub(super) runtime: Arc<Runtime>,
     pub(super) info: Arc<SessionInfo>,
     pub(super) events: EventReceiver,
-    pub(super) asked: mpsc::Receiver<Asked>,
-    pub(super) said: Arc<Said>,
-    pub(super) notices: Arc<Notices>,
+    pub(super) asked: mpsc::Receiver<UiQuestion>,
+    pub(super) said: Arc<UiInbox>,
+    pub(super) notices: Arc<PluginNotices>,
     pub(super) drafts: Drafts,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingMessages,
 }
 
 /// The UI on the terminal.
@@ -88,11 +88,11 @@ pub(super) struct Ui {
     /// Cancelled when the terminal is lost.
     lost: CancellationToken,
     /// The question on the screen, and the way back for its answer.
-    pub(super) open: Option<(u64, Open)>,
+    pub(super) open: Option<(u64, AnswerChannel)>,
     /// The external editor, which has the terminal.
     pub(super) editing: Option<Editing>,
     started: Instant,
-    pub(super) work: VecDeque<Work>,
+    pub(super) work: VecDeque<UiWork>,
     light: Light,
     pub(super) is_quitting: bool,
     /// Ends the program if the work, or the terminal, does not let it end.
@@ -104,7 +104,7 @@ pub(super) struct Ui {
     pub(super) asides: CancellationToken,
     /// The completion of an argument that the user types.
     pub(super) completing: Option<AbortHandle>,
-    pub(super) look: Look,
+    pub(super) look: ThemeChoice,
     /// Until this time, only keys cause a frame.
     next_frame: Instant,
     /// Time when the user went to another window, until the return.
@@ -113,9 +113,9 @@ pub(super) struct Ui {
 
 impl Ui {
     /// Connects the UI with its conversation.
-    pub(super) fn open(to: Connections, opening: Opening, draft: Draft) -> Self {
-        let (light, look) = (Light::new(to.said.clone()), Look::configured(&to.base));
-        let Opening { app, canvas, batches, lost, started } = opening;
+    pub(super) fn open(to: Connections, opening: OpeningScreen, draft: MessageDraft) -> Self {
+        let (light, look) = (Light::new(to.said.clone()), ThemeChoice::configured(&to.base));
+        let OpeningScreen { app, canvas, batches, lost, started } = opening;
         let mut ui = Self {
             to,
             app,
@@ -141,7 +141,7 @@ impl Ui {
         ui.refresh();
         ui.ask();
         // The first frame shows the session, not an empty screen.
-        ui.said();
+        ui.show_output();
         ui.input(Input::Insert(draft.text));
         ui.input(Input::Returned(draft.queue));
         ui
@@ -179,7 +179,7 @@ impl Ui {
 
     /// Submits a message as if the user had typed it.
     pub(super) fn submit(&mut self, text: String) {
-        self.work.push_back(Work::Line(text));
+        self.work.push_back(UiWork::Line(text));
     }
 
     pub(super) fn insert(&mut self, text: String) {
@@ -208,7 +208,7 @@ impl Ui {
     }
 
     /// Waits for something to work on; `None` once the user quits.
-    pub(super) async fn next(&mut self) -> Result<Option<Work>> {
+    pub(super) async fn next(&mut self) -> Result<Option<UiWork>> {
         loop {
             if self.is_quitting {
                 return Ok(None);
@@ -227,15 +227,15 @@ impl Ui {
         let mut ended = begun(work.as_mut()).await;
         loop {
             let next = match ended.take() {
-                Some(done) => Next::End(done),
+                Some(done) => AwaitedInput::End(done),
                 None => keys_or_end(self.step(), &mut work).await,
             };
             let lost = match next {
-                Next::End(done) => {
+                AwaitedInput::End(done) => {
                     self.drain();
                     return Ok(done);
                 }
-                Next::Step(step) => step.err(),
+                AwaitedInput::Step(step) => step.err(),
             };
             if let Some(lost) = lost {
                 self.to.agent.abort();
@@ -270,12 +270,12 @@ impl Ui {
             // A question that arrives behind the editor waits, so that no key meant for the editor answers it.
             asked = self.to.asked.recv(), if self.editing.is_none() && self.open.is_none() => {
                 match asked {
-                    Some(Asked::Call(question, answer)) => {
-                        self.open = Some((question.id, Open::Call(answer)));
+                    Some(UiQuestion::Call(question, answer)) => {
+                        self.open = Some((question.id, AnswerChannel::Call(answer)));
                         self.input(Input::Question(*question));
                     }
-                    Some(Asked::Plugin(id, dialog, answer)) => {
-                        self.open = Some((id, Open::Plugin(answer)));
+                    Some(UiQuestion::Plugin(id, dialog, answer)) => {
+                        self.open = Some((id, AnswerChannel::Plugin(answer)));
                         self.input(Input::Dialog(id, dialog));
                     }
                     None => {}
@@ -290,7 +290,7 @@ impl Ui {
             }
             () = self.to.notices.arrived.notified() => {
                 self.to.said.remove_segments(self.to.notices.take_ended());
-                for notice in self.to.notices.take() {
+                for notice in self.to.notices.take_lines() {
                     self.to.said.line(&notice);
                 }
                 self.refresh();
@@ -314,10 +314,10 @@ impl Ui {
     }
 
     /// Shows the pending output of the conversation.
-    pub(super) fn said(&mut self) {
+    pub(super) fn show_output(&mut self) {
         let secrets = self.to.base.secrets.clone();
         let clean = |text: String| secrets.clean(&text).into_owned();
-        for input in self.to.said.take() {
+        for input in self.to.said.take_inputs() {
             self.input(match input {
                 Input::Note(tone, text) => Input::Note(tone, clean(text)),
                 Input::Page(text) => Input::Page(clean(text)),
@@ -337,7 +337,7 @@ impl Ui {
             let Some(event) = self.to.events.try_recv() else { break };
             self.event(event);
         }
-        self.said();
+        self.show_output();
     }
 
     fn event(&mut self, event: pinion_agent::Event) {
@@ -403,14 +403,14 @@ impl Ui {
     }
 
     /// Lends the terminal to the editor, or takes it back and handles the keys that were pressed before it started.
-    fn edit_on(&mut self, step: editor::Step) -> Result<()> {
+    fn edit_on(&mut self, step: editor::EditorStep) -> Result<()> {
         match step {
-            editor::Step::Starts => {
+            editor::EditorStep::Starts => {
                 self.canvas.leave();
                 self.editing.iter_mut().for_each(Editing::start);
                 Ok(())
             }
-            editor::Step::Ended(edited, rest) => {
+            editor::EditorStep::Ended(edited, rest) => {
                 self.editing = None;
                 self.reenter();
                 self.input(Input::Edited(edited));
@@ -423,7 +423,7 @@ impl Ui {
     pub(super) fn reenter(&mut self) {
         self.is_changed = true;
         if let Err(failure) = self.canvas.enter() {
-            self.to.said.put(Input::Note(Tone::Error, failure.message()));
+            self.to.said.push_input(Input::Note(Tone::Error, failure.message()));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::output::terminal::is_interactive;
 use crate::output::{self, count, note, text, written};
 use crate::process::signals::interruptible_runs;
-use crate::run::print::{Finished, Headless, deny_unattended, fields, remedy};
+use crate::run::print::{FinishedAgent, Headless, deny_unattended, fields, remedy};
 use pinion_agent::approval::{ApprovalMode, DeniedCall};
 use pinion_agent::message::StopReason;
 use pinion_agent::step::StepStatus;
@@ -86,7 +86,7 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
 }
 
 /// Writes the reports of the finished steps. The report of a failed one comes with the error.
-fn answer(finished: &Finished, file: &PlanFile, completed: &[StepReport], outcome: &Outcome) -> Result<()> {
+fn answer(finished: &FinishedAgent, file: &PlanFile, completed: &[StepReport], outcome: &Outcome) -> Result<()> {
     let section = |completed: &StepReport| {
         format!("## Step {}: {}\n\n{}\n", completed.step, completed.title, completed.report.trim_end())
     };

@@ -43,7 +43,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let finished = headless.end().await?;
     finished.answer(&text, &outcome, fields([("plan", json!(path))]))?;
     if let Some(file) = kept.transpose()?.filter(|_| !global.quiet) {
-        tell(&file, args, global);
+        print_next_command(&file, args, global);
     }
     let ended = finished.verdict(outcome, was_interrupted);
     ended.map_err(|failure| hint.into_iter().fold(failure, Failure::or_hint))
@@ -63,7 +63,7 @@ fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result
     }
 }
 
-fn tell(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) {
+fn print_next_command(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) {
     let command = command(file, args, global);
     if !gap().is_empty() {
         note(&text!(""));

@@ -9,7 +9,8 @@ pub(crate) mod server;
 use crate::support::certificates::AUTHORITY;
 use crate::support::network::TestNetwork;
 use pinion_egress::{
-    Access, Client, ClientSettings, Credential, Credentials, Exchange, Observer, Placement, Policy, Request, SendError,
+    Client, ClientSettings, Credential, Credentials, Exchange, Observer, Placement, Policy, Request, RequestAccess,
+    SendError,
 };
 use secrecy::SecretString;
 use std::sync::{Arc, Mutex};
@@ -38,11 +39,11 @@ pub(crate) fn with_key(request: Request) -> Request {
 /// Sends a request without credentials and reads its body.
 pub(crate) async fn fetch(network: &Arc<TestNetwork>, rules: &[&str], request: Request) -> Result<String, SendError> {
     let (policy, none) = (policy(rules), Credentials::default());
-    read(&client(network), request, &Access::new(&policy, &none)).await
+    read(&client(network), request, &RequestAccess::new(&policy, &none)).await
 }
 
 /// Sends a request and reads its body.
-pub(crate) async fn read(client: &Client, request: Request, access: &Access<'_>) -> Result<String, SendError> {
+pub(crate) async fn read(client: &Client, request: Request, access: &RequestAccess<'_>) -> Result<String, SendError> {
     let body = client.send(request, access).await?.collect(u64::MAX).await?;
     Ok(String::from_utf8_lossy(&body).into_owned())
 }

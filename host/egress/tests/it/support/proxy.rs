@@ -2,7 +2,7 @@
 
 use crate::support::Reports;
 use crate::support::network::TestNetwork;
-use pinion_egress::{Denial, Hosts, Outcome, Proxy, ProxyCredentials, ProxySettings};
+use pinion_egress::{Denial, ExchangeOutcome, Hosts, Proxy, ProxyCredentials, ProxySettings};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -89,7 +89,7 @@ impl Running {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    pub(crate) fn outcomes(&self) -> Vec<(String, u16, Outcome)> {
+    pub(crate) fn outcomes(&self) -> Vec<(String, u16, ExchangeOutcome)> {
         let reports = self.reports.0.lock().unwrap();
         reports.iter().map(|report| (report.host.clone(), report.port, report.outcome.clone())).collect()
     }

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 /// A conversation that branches start from.
 struct World {
     context: Context,
-    events: Events,
+    events: EventWatchers,
     seen: EventReceiver,
     token: CancellationToken,
 }
 
 impl World {
     fn new() -> Self {
-        let events = Events::default();
+        let events = EventWatchers::default();
         let seen = events.subscribe(10_000);
         let context = Context::new("You are a test.", "s");
         Self { context, events, seen, token: CancellationToken::new() }
@@ -112,12 +112,12 @@ fn assistant(text: &str) -> Message {
 /// Makes a fixed choice, and records the candidates.
 #[derive(Default)]
 struct Own {
-    choice: Choice,
+    choice: BranchChoice,
     offered: Mutex<Vec<Vec<usize>>>,
 }
 
 impl BranchStrategy for Own {
-    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice> {
+    fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice> {
         let numbers = candidates.candidates.iter().map(|candidate| candidate.number).collect();
         self.offered.lock().unwrap().push(numbers);
         Box::pin(async { self.choice.clone() })
@@ -295,7 +295,13 @@ async fn branches_start_from_the_same_context_in_isolation() {
 async fn branch_runs_are_numbered_and_linked_to_their_parent() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let harness = branch(vec![says("one"), says("two")]);
-    world.run("go", &branches_of(&harness.config(), 2), &Own { choice: Choice::of(1), ..Own::default() }).await;
+    world
+        .run(
+            "go",
+            &branches_of(&harness.config(), 2),
+            &Own { choice: BranchChoice::for_candidate(1), ..Own::default() },
+        )
+        .await;
     assert_eq!((world.context.runs.total(), &*world.context.run_id), (6, "s.scripted.m.6"));
     let mut tags = Vec::new();
     for Event { run_id, kind } in world.events() {
@@ -315,7 +321,7 @@ async fn branch_runs_are_numbered_and_linked_to_their_parent() {
 async fn conversation_continues_from_the_chosen_branch() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
-    let strategy = Own { choice: Choice::of(1), ..Own::default() };
+    let strategy = Own { choice: BranchChoice::for_candidate(1), ..Own::default() };
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(1), "two"));
     assert_eq!(outcome.outcomes.iter().map(Outcome::text).collect::<Vec<_>>(), ["one", "two"]);
@@ -347,7 +353,7 @@ async fn failed_or_limited_branch_is_not_a_candidate() {
     let mut limited = branch(vec![calls(&[("look", json!({}))])]).config();
     limited.policy.limits = one_turn;
     let others = [branch(vec![fails()]), branch(vec![says("three")]), branch(vec![says("four")])];
-    let strategy = Own { choice: Choice::of(1), ..Own::default() };
+    let strategy = Own { choice: BranchChoice::for_candidate(1), ..Own::default() };
     let configs: Vec<LoopConfig> = [limited].into_iter().chain(configs(&others)).collect();
     let outcome = world.run("go", &configs, &strategy).await;
     assert_eq!(*strategy.offered.lock().unwrap(), [[2, 3]]);
@@ -405,7 +411,7 @@ async fn abort_ends_all_branches() {
 async fn invalid_choice_falls_back_to_the_first_with_a_note() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
-    let strategy = Own { choice: Choice::of(2), ..Own::default() };
+    let strategy = Own { choice: BranchChoice::for_candidate(2), ..Own::default() };
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!(outcome.chosen, Some(0));
     assert_eq!(
@@ -470,7 +476,7 @@ async fn branch_has_its_own_system_prompt_and_messages() {
         prompts: vec![Message::user("Think of another way.")],
         ..second
     };
-    world.run("go", &[first, second], &Own { choice: Choice::of(1), ..Own::default() }).await;
+    world.run("go", &[first, second], &Own { choice: BranchChoice::for_candidate(1), ..Own::default() }).await;
     let systems = harnesses.each_ref().map(|harness| harness.model.requests.lock().unwrap()[0].system.to_string());
     assert_eq!(systems, ["You are a test.", "You are daring."]);
     assert_eq!(harnesses[0].last_request(), ["user: go"]);

@@ -6,7 +6,10 @@ use super::*;
 async fn each_run_writes_to_its_own_session_branch() {
     let tree = Arc::new(Tree::default());
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
-    let choice = Choice { spend: Spend { usage: Usage { input: 3, ..Usage::default() }, cost: None }, ..Choice::of(1) };
+    let choice = BranchChoice {
+        spend: Spend { usage: Usage { input: 3, ..Usage::default() }, cost: None },
+        ..BranchChoice::for_candidate(1)
+    };
     let strategy = Own { choice, ..Own::default() };
     World::new().run("go", &kept_by(tree.clone(), &branches), &strategy).await;
     let lines = tree.lines();
@@ -91,7 +94,7 @@ async fn unstorable_branch_is_not_a_candidate() {
 async fn session_without_branches_stores_only_the_chosen_run() {
     let line = Arc::new(Line::default());
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
-    let strategy = Own { choice: Choice::of(1), ..Own::default() };
+    let strategy = Own { choice: BranchChoice::for_candidate(1), ..Own::default() };
     World::new().run("go", &kept_by(line.clone(), &branches), &strategy).await;
     let expected = [
         "parallel_start of s.parallel.from-1",
@@ -119,8 +122,10 @@ async fn spend_is_summed_over_branches_and_choice() {
     let one = Some(Cost { input: 1.0, ..Cost::default() });
     let branches = [branch(vec![says_for("one", 5)]), branch(vec![calls(&[("look", json!({}))]), says_for("two", 7)])];
     let usage = Usage { input: 100, output: 20, ..Usage::default() };
-    let strategy =
-        Own { choice: Choice { turns: 2, spend: Spend { usage, cost: one }, ..Choice::default() }, ..Own::default() };
+    let strategy = Own {
+        choice: BranchChoice { turns: 2, spend: Spend { usage, cost: one }, ..BranchChoice::default() },
+        ..Own::default()
+    };
     let mut configs = configs(&branches);
     let priced = Prices { input: 1e6, ..Prices::default() };
     configs[0].policy.model.prices = Some(Arc::new(priced));
@@ -135,7 +140,7 @@ async fn spend_is_summed_over_branches_and_choice() {
 #[tokio::test]
 async fn agent_continues_from_the_chosen_branch() {
     let mut harness = branch(vec![says("one"), says("two"), says("thanks to you")]);
-    let strategy = Own { choice: Choice::of(1), ..Own::default() };
+    let strategy = Own { choice: BranchChoice::for_candidate(1), ..Own::default() };
     let branches = branches_of(&harness.config(), 2);
     let outcome = run_branches(&harness.agent, vec![Message::user("go")], branches, &strategy).await.unwrap();
     assert_eq!(outcome.outcome.text(), "two");

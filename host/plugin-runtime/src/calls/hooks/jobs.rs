@@ -4,7 +4,7 @@ use crate::bindings::exports::pinion::plugin::before_compaction::Compaction;
 use crate::bindings::exports::pinion::plugin::before_prompt::PromptVerdict;
 use crate::bindings::exports::pinion::plugin::before_tool_call::Verdict;
 use crate::bindings::pinion::plugin::types::{CallContext, ToolCall, ToolError, ToolOutput};
-use crate::calls::instance::{Job, Live};
+use crate::calls::instance::{InstanceJob, Live};
 use crate::convert;
 use crate::errors::fault::GuestError;
 use pinion_protocol::HookPoint;
@@ -17,7 +17,7 @@ pub(super) struct BeforeCall {
     pub(super) call: ToolCall,
 }
 
-impl Job for BeforeCall {
+impl InstanceJob for BeforeCall {
     type Answer = Verdict;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Verdict> {
@@ -32,17 +32,17 @@ impl Job for BeforeCall {
 }
 
 /// An outcome, as guests see and return it.
-pub(super) type Outcome = Result<ToolOutput, ToolError>;
+pub(super) type GuestOutcome = Result<ToolOutput, ToolError>;
 
 /// Lets a hook revise the outcome of a call.
 pub(super) struct AfterCall {
     pub(super) context: CallContext,
     pub(super) call: ToolCall,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: GuestOutcome,
 }
 
-impl Job for AfterCall {
-    type Answer = Option<Outcome>;
+impl InstanceJob for AfterCall {
+    type Answer = Option<GuestOutcome>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
         let export = export(live, HookPoint::AfterToolCall)?;
@@ -64,7 +64,7 @@ pub(super) struct BeforePrompt {
     pub(super) prompt: String,
 }
 
-impl Job for BeforePrompt {
+impl InstanceJob for BeforePrompt {
     type Answer = PromptVerdict;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<PromptVerdict> {
@@ -84,7 +84,7 @@ pub(super) struct BeforeCompaction {
     pub(super) compaction: Compaction,
 }
 
-impl Job for BeforeCompaction {
+impl InstanceJob for BeforeCompaction {
     type Answer = Option<String>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
@@ -100,7 +100,7 @@ pub(super) struct OnEvents {
     pub(super) events: Vec<Arc<str>>,
 }
 
-impl Job for OnEvents {
+impl InstanceJob for OnEvents {
     type Answer = ();
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<()> {

@@ -17,7 +17,7 @@ use crate::bindings::exports::pinion::plugin::before_compaction::Compaction;
 use crate::bindings::exports::pinion::plugin::before_prompt::PromptVerdict;
 use crate::bindings::exports::pinion::plugin::before_tool_call::Verdict;
 use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
-use crate::calls::instance::{Finished, Job, Setup};
+use crate::calls::instance::{FinishedJob, InstanceJob, Setup};
 use crate::calls::state::NoProgress;
 use crate::convert;
 use crate::errors::fault::{FaultKind, PluginFault};
@@ -51,7 +51,7 @@ struct Occasion<'a> {
 }
 
 /// The end of one call of a hook: the guest's answer, or the error that the user sees.
-struct Answered<A> {
+struct HookCallResult<A> {
     answer: Result<A, String>,
     ledger: Option<Ledger>,
 }
@@ -138,7 +138,7 @@ impl Runtime {
             let plugin = found.program().name.to_string();
             let arguments = accepted.arguments.as_ref().unwrap_or(call.arguments);
             let job = |context| BeforeCall { context, call: guest_call(call, arguments) };
-            let Some(Answered { answer, ledger }) = self.ask(found, on, job).await else { continue };
+            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
             let mut record = |answer, text: &str| calls.push(on.record(&plugin, answer, text, ledger.clone()));
             let problem = match answer {
                 Ok(Verdict::Proceed) => {
@@ -189,10 +189,10 @@ impl Runtime {
                 call: guest_call(call, call.arguments),
                 outcome: convert::guest_outcome(&current),
             };
-            let Some(Answered { answer, ledger }) = self.ask(found, on, job).await else { continue };
+            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
             let revised = answer.and_then(|answer| {
                 let revised = answer.map(|answer| convert::outcome(&tool.name, answer)).transpose();
-                revised.map_err(|message| bounded(&FaultKind::Contract { message }.of(&plugin).to_string()))
+                revised.map_err(|message| bounded(&FaultKind::Contract { message }.for_plugin(&plugin).to_string()))
             });
             let (answer, text) = match revised {
                 Ok(None) => (HookAnswer::Proceeded, String::new()),
@@ -220,7 +220,7 @@ impl Runtime {
         for found in self.registry.current().hooked(on.point) {
             let plugin = found.program().name.to_string();
             let job = |context| BeforePrompt { context, prompt: prompt.to_owned() };
-            let Some(Answered { answer, ledger }) = self.ask(found, on, job).await else { continue };
+            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
             let mut record = |answer, text: &str| calls.push(on.record(&plugin, answer, text, ledger.clone()));
             match answer {
                 Ok(PromptVerdict::Proceed) => record(HookAnswer::Proceeded, ""),
@@ -255,7 +255,7 @@ impl Runtime {
                 instructions: part.instructions.map(str::to_owned),
             };
             let job = |context| BeforeCompaction { context, compaction };
-            let Some(Answered { answer, ledger }) = self.ask(found, on, job).await else { continue };
+            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
             let (answer, text) = match answer {
                 Ok(None) => (HookAnswer::Proceeded, String::new()),
                 Ok(Some(text)) => {
@@ -271,12 +271,12 @@ impl Runtime {
     }
 
     /// Calls the hook of a plugin in its current generation. `None` if that has no such hook any more.
-    async fn ask<J: Job>(
+    async fn ask<J: InstanceJob>(
         &self,
         found: &Arc<Loaded>,
         on: Occasion<'_>,
         job: impl FnOnce(CallContext) -> J,
-    ) -> Option<Answered<J::Answer>> {
+    ) -> Option<HookCallResult<J::Answer>> {
         let plugin = &found.program().name;
         let refreshed = self.registry.refreshed(found, on.token);
         let loaded = if found.generation.is_described() {
@@ -289,7 +289,10 @@ impl Runtime {
         let Some(loaded) = loaded else {
             // Gone with its file, or lost: then its answer is unknown.
             let problem = self.registry.problem(plugin)?;
-            return Some(Answered { answer: Err(bounded(&format!("it was not loaded: {problem}"))), ledger: None });
+            return Some(HookCallResult {
+                answer: Err(bounded(&format!("it was not loaded: {problem}"))),
+                ledger: None,
+            });
         };
         if !loaded.generation.has_hook(on.point) {
             return None;
@@ -313,11 +316,11 @@ impl Runtime {
         let limit_ms = program.limits.deadline_ms;
         let running = loaded.run_as(&self.shared, program, setup, job(context));
         let ended = tokio::time::timeout(Duration::from_millis(limit_ms) + PATIENCE, running).await;
-        let Finished { result, ledger } =
-            ended.unwrap_or_else(|_| Finished::fault(program, FaultKind::Deadline { limit_ms }));
+        let FinishedJob { result, ledger } =
+            ended.unwrap_or_else(|_| FinishedJob::fault(program, FaultKind::Deadline { limit_ms }));
         // Without its hint: raising a limit of tool calls would not help.
         let answer = result.map_err(|fault: PluginFault| bounded(&fault.to_string()));
-        Some(Answered { answer, ledger: Some(ledger) })
+        Some(HookCallResult { answer, ledger: Some(ledger) })
     }
 }
 

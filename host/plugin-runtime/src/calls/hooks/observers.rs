@@ -29,14 +29,14 @@ pub(crate) struct Observers(Arc<Queues>);
 
 #[derive(Default)]
 struct Queues {
-    queues: Mutex<HashMap<Arc<str>, Queue>>,
+    queues: Mutex<HashMap<Arc<str>, ObserverQueue>>,
     /// Notified whenever a queue becomes empty.
     emptied: Notify,
 }
 
 /// The events that wait for one plugin.
 #[derive(Default)]
-struct Queue {
+struct ObserverQueue {
     events: VecDeque<Arc<str>>,
     bytes: usize,
     /// The task that delivers them; `None` when nothing waits and nothing is being delivered.
@@ -91,10 +91,10 @@ impl Drop for Observers {
 
 impl Queues {
     /// Takes the next events of a plugin. `None` ends the delivery.
-    fn take(&self, plugin: &str) -> Option<Vec<Arc<str>>> {
+    fn take_events(&self, plugin: &str) -> Option<Vec<Arc<str>>> {
         let mut queues = self.lock();
         let queue = queues.get_mut(plugin)?;
-        let batch = queue.take();
+        let batch = queue.take_batch();
         if batch.is_empty() {
             queue.delivery = None;
             drop(queues);
@@ -111,12 +111,12 @@ impl Queues {
     }
 
     /// Locks the queues. A panic leaves them consistent, so poisoning is ignored.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Queue>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, ObserverQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl ObserverQueue {
     /// Adds an event. Returns whether events begin to be dropped for it.
     fn push(&mut self, event: Arc<str>) -> bool {
         self.bytes += event.len();
@@ -130,7 +130,7 @@ impl Queue {
         has_dropped && !std::mem::replace(&mut self.is_overflowing, true)
     }
 
-    fn take(&mut self) -> Vec<Arc<str>> {
+    fn take_batch(&mut self) -> Vec<Arc<str>> {
         self.is_overflowing = false;
         let batch: Vec<Arc<str>> = self.events.drain(..self.events.len().min(BATCH)).collect();
         self.bytes -= batch.iter().map(|event| event.len()).sum::<usize>();
@@ -147,7 +147,7 @@ struct Delivery {
 
 impl Delivery {
     async fn run(self, queues: Weak<Queues>) {
-        while let Some(events) = queues.upgrade().and_then(|queues| queues.take(&self.plugin)) {
+        while let Some(events) = queues.upgrade().and_then(|queues| queues.take_events(&self.plugin)) {
             let Err(problem) = self.deliver(events).await else { continue };
             let is_first = queues.upgrade().is_some_and(|queues| queues.fail(&self.plugin));
             tracing::warn!(plugin = &*self.plugin, problem, "the plugin did not take session events");
@@ -193,16 +193,16 @@ mod tests {
 
     #[test]
     fn full_queue_drops_its_oldest_events_and_says_so_once() {
-        let mut queue = Queue::default();
+        let mut queue = ObserverQueue::default();
         let overflows = (0..MAX_EVENTS + 50).filter(|number| queue.push(number.to_string().into())).count();
         assert_eq!((overflows, queue.events.len()), (1, MAX_EVENTS));
-        assert_eq!(&*queue.take()[0], "50");
+        assert_eq!(&*queue.take_batch()[0], "50");
         assert_eq!(queue.bytes, queue.events.iter().map(|event| event.len()).sum::<usize>());
     }
 
     #[test]
     fn large_events_are_bounded_together() {
-        let mut queue = Queue::default();
+        let mut queue = ObserverQueue::default();
         let large: Arc<str> = "x".repeat(MAX_BYTES / 4).into();
         for _ in 0..10 {
             queue.push(large.clone());

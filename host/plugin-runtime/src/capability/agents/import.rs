@@ -4,7 +4,7 @@ use super::Agents;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
 use crate::convert;
-use pinion_protocol::{Attempts, ChoiceName, SubAgentError};
+use pinion_protocol::{ChoiceName, ParallelAttempts, SubAgentError};
 use std::time::Duration;
 use wasmtime::component::{HasSelf, Linker};
 
@@ -54,17 +54,17 @@ fn assignment(assignment: Assignment) -> pinion_protocol::Assignment {
     }
 }
 
-fn attempts(attempts: agents::Attempts) -> Attempts {
+fn attempts(attempts: agents::Attempts) -> ParallelAttempts {
     let choice = match attempts.choice {
         agents::Choice::First => ChoiceName::First,
         agents::Choice::FewestTokens => ChoiceName::FewestTokens,
         agents::Choice::MostTokens => ChoiceName::MostTokens,
         agents::Choice::Judge => ChoiceName::Judge,
     };
-    Attempts { count: attempts.count, choice }
+    ParallelAttempts { count: attempts.count, choice }
 }
 
-fn report(report: pinion_protocol::Report) -> Report {
+fn report(report: pinion_protocol::SubAgentReport) -> Report {
     Report {
         shortfall: report.shortfall(),
         text: report.text,

@@ -42,7 +42,7 @@ impl Capability for Agents {
     type Entry = Entry;
     type Grant = Grant;
     type Held = AgentsGrant;
-    type Account = Account;
+    type Account = AgentsAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         value.is_none().then_some(Switch::Plain(true))
@@ -81,11 +81,11 @@ impl Capability for Agents {
 }
 
 /// Sub-agents that a call has started.
-pub(crate) struct Account {
+pub(crate) struct AgentsAccount {
     started: u64,
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for AgentsAccount {
     fn open(_limits: &Limits) -> Self {
         Self { started: 0 }
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The use that a call makes of files.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct FilesAccount {
     /// Bytes read through WASI.
     pub(crate) streamed: Arc<StreamedBytes>,
     /// Bytes that the host read to search them.
@@ -30,7 +30,7 @@ pub(crate) struct Account {
     pub(crate) excluded: Option<Denied>,
 }
 
-impl crate::capability::definition::Account for Account {
+impl crate::capability::definition::CapabilityAccount for FilesAccount {
     fn open(limits: &Limits) -> Self {
         Self {
             streamed: Arc::default(),

@@ -8,19 +8,19 @@ pub(crate) mod account;
 pub(crate) mod import;
 pub(crate) mod place;
 
-use self::account::Account;
+use self::account::FilesAccount;
 use super::definition::{Capability, GrantContext};
 use pinion_protocol::Authority;
-use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::access::FileAccess;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The widest access that a manifest asks for.
-pub(crate) type Ask = Option<Access>;
+pub(crate) type Ask = Option<FileAccess>;
 /// Directories, absolute or relative to the workspace.
-pub(crate) type Entry = BTreeMap<PathBuf, Access>;
+pub(crate) type Entry = BTreeMap<PathBuf, FileAccess>;
 /// Directories by absolute path.
-pub(crate) type Grant = BTreeMap<PathBuf, Access>;
+pub(crate) type Grant = BTreeMap<PathBuf, FileAccess>;
 
 /// The capability.
 pub(crate) struct Files;
@@ -29,13 +29,13 @@ impl Capability for Files {
     const NAME: &'static str = "files";
     const INTERFACES: &'static [&'static str] = &["workspace"];
     const FORMS: &'static [&'static str] = &["files=read", "files=write", "files=DIR:read", "files=DIR:write"];
-    const MOST: Ask = Some(Access::Write);
+    const MOST: Ask = Some(FileAccess::Write);
 
     type Ask = Ask;
     type Entry = Entry;
     type Grant = Grant;
     type Held = Grant;
-    type Account = Account;
+    type Account = FilesAccount;
 
     fn parse(value: Option<&str>, workspace: &Path) -> Option<Entry> {
         let value = value?;
@@ -44,7 +44,7 @@ impl Capability for Files {
             Some((directory, access)) => (workspace.join(directory), access),
             None => (PathBuf::from("."), value),
         };
-        Some(BTreeMap::from([(directory, Access::parse(access)?)]))
+        Some(BTreeMap::from([(directory, FileAccess::parse(access)?)]))
     }
 
     fn ask_for(entry: &Entry) -> Ask {
@@ -65,7 +65,7 @@ impl Capability for Files {
 
     fn phrase(ask: Ask) -> &'static str {
         match ask {
-            Some(Access::Write) => "write files",
+            Some(FileAccess::Write) => "write files",
             _ => "read files",
         }
     }
@@ -73,18 +73,18 @@ impl Capability for Files {
     fn needed(ask: Ask, declared: Authority) -> Ask {
         match declared {
             Authority { writes: true, .. } => ask,
-            Authority { reads: true, .. } => ask.map(|_| Access::Read),
+            Authority { reads: true, .. } => ask.map(|_| FileAccess::Read),
             _ => None,
         }
     }
 
     fn effects(grant: &Grant) -> Authority {
         let most = Self::ask_for(grant);
-        Authority { reads: most.is_some(), writes: most == Some(Access::Write), ..Authority::default() }
+        Authority { reads: most.is_some(), writes: most == Some(FileAccess::Write), ..Authority::default() }
     }
 
     fn line(ask: Ask) -> String {
-        place::grant_line(Path::new("."), ask.unwrap_or(Access::Read))
+        place::grant_line(Path::new("."), ask.unwrap_or(FileAccess::Read))
     }
 
     fn ask_word(ask: Ask) -> Option<String> {
@@ -92,7 +92,7 @@ impl Capability for Files {
     }
 
     fn words(entry: &Entry) -> Vec<String> {
-        let word = |(path, access): (&PathBuf, &Access)| match path.as_os_str() == "." {
+        let word = |(path, access): (&PathBuf, &FileAccess)| match path.as_os_str() == "." {
             true => format!("files={}", access.verb()),
             false => format!("files={}:{}", shell_word(path), access.verb()),
         };

@@ -1,10 +1,10 @@
 //! The place that a path of a guest names, and the access that a call has there.
 
-use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, Surroundings};
+use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, SharedAuthority};
 use pinion_exclusions::Pattern;
-use pinion_workspace::grants::access::Access;
-use pinion_workspace::grants::policy::Policy;
-use pinion_workspace::grants::roots::{Opened, Root, Workspace, lexically_normal};
+use pinion_workspace::grants::access::FileAccess;
+use pinion_workspace::grants::policy::FilePolicy;
+use pinion_workspace::grants::roots::{GrantedRoot, OpenRoot, WorkspaceRoot, lexically_normal};
 use pinion_workspace::paths::beneath::Spot;
 use std::collections::BTreeMap;
 use std::io;
@@ -21,9 +21,9 @@ pub(crate) enum Unopened {
 
 /// A place in a granted directory.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct GrantedLocation<'a> {
     /// The granted directory.
-    pub(crate) root: &'a Root,
+    pub(crate) root: &'a GrantedRoot,
     /// The path in it; empty for the directory itself. It is only lexically inside: opening must not follow links out.
     pub(crate) relative: PathBuf,
 }
@@ -31,16 +31,17 @@ pub(crate) struct Place<'a> {
 /// The granted directories of a plugin, open, and the policy for their contents.
 #[derive(Debug)]
 pub(crate) struct FileAuthority {
-    workspace: Arc<Workspace>,
-    roots: Vec<Root>,
-    policy: Policy,
+    workspace: Arc<WorkspaceRoot>,
+    roots: Vec<GrantedRoot>,
+    policy: FilePolicy,
 }
 
 impl FileAuthority {
     /// Opens the granted directories. One that is missing is opened when a call needs it.
-    pub(crate) fn open(plugin: &str, surroundings: &Surroundings, grant: &super::Grant) -> Self {
-        let Surroundings { workspace, protected } = surroundings.clone();
-        let roots: Vec<Root> = grant.iter().map(|(path, access)| Root::new(&workspace, path, *access)).collect();
+    pub(crate) fn open(plugin: &str, surroundings: &SharedAuthority, grant: &super::Grant) -> Self {
+        let SharedAuthority { workspace, protected } = surroundings.clone();
+        let roots: Vec<GrantedRoot> =
+            grant.iter().map(|(path, access)| GrantedRoot::new(&workspace, path, *access)).collect();
         for root in &roots {
             match root.open(&workspace, &protected) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -50,28 +51,28 @@ impl FileAuthority {
             }
         }
         let locations = roots.iter().map(|root| (root.real.clone(), root.access)).collect();
-        Self { policy: Policy::new(locations, protected), roots, workspace }
+        Self { policy: FilePolicy::new(locations, protected), roots, workspace }
     }
 }
 
 impl PluginAuthority {
     /// The granted directories.
-    pub(crate) fn roots(&self) -> &[Root] {
+    pub(crate) fn roots(&self) -> &[GrantedRoot] {
         &self.files().roots
     }
 
     /// Opens a granted directory, or returns the handle from the first time.
-    pub(crate) fn open<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
+    pub(crate) fn open<'a>(&self, root: &'a GrantedRoot) -> io::Result<&'a Arc<OpenRoot>> {
         root.open(&self.files().workspace, self.policy().protected())
     }
 
     /// Opens the directory where a call creates a granted file.
-    pub(crate) fn open_for_new_file<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
+    pub(crate) fn open_for_new_file<'a>(&self, root: &'a GrantedRoot) -> io::Result<&'a Arc<OpenRoot>> {
         root.open_for_new_file(&self.files().workspace, self.policy().protected())
     }
 
     /// Finds the innermost granted directory around a path, or the granted file, by its name. Returns the path from there.
-    fn innermost(&self, path: &Path) -> Option<(&Root, PathBuf)> {
+    fn innermost(&self, path: &Path) -> Option<(&GrantedRoot, PathBuf)> {
         let places = self.roots().iter().filter_map(|root| Some((root, root.relative(path)?)));
         places.max_by_key(|(root, _)| root.real.as_os_str().len())
     }
@@ -79,7 +80,7 @@ impl PluginAuthority {
     /// Like [`PluginAuthority::innermost`], for a path that leads through a link outside of the granted directories,
     /// such as the user's own link to the workspace. The link only names the place; its contents are found beneath the
     /// handle.
-    fn through_link(&self, path: &Path) -> Option<(&Root, PathBuf)> {
+    fn through_link(&self, path: &Path) -> Option<(&GrantedRoot, PathBuf)> {
         let ancestors: Vec<&Path> = path.ancestors().collect();
         let inside = |ancestor: &&Path| {
             let (root, to_ancestor) = self.innermost(&ancestor.canonicalize().ok()?)?;
@@ -89,7 +90,7 @@ impl PluginAuthority {
         ancestors.iter().rev().find_map(inside)
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &FilePolicy {
         &self.files().policy
     }
 }
@@ -100,7 +101,7 @@ impl CallAuthority {
     /// # Errors
     /// The call may not use files in this way, or the path lies in no granted directory. Once the location is known,
     /// [`CallAuthority::access`] has to confirm it.
-    pub(crate) fn place(&self, path: &str, access: Access) -> Result<Place<'_>, Denied> {
+    pub(crate) fn find_location(&self, path: &str, access: FileAccess) -> Result<GrantedLocation<'_>, Denied> {
         let plugin = self.plugin();
         let absolute = lexically_normal(&self.workspace().join(path));
         let verb = access.verb();
@@ -119,18 +120,18 @@ impl CallAuthority {
             let what = format!("{what}, which it may only read");
             return Err(plugin.not_granted(&what, &self.grants_with(&root.path, access)));
         }
-        Ok(Place { root, relative })
+        Ok(GrantedLocation { root, relative })
     }
 
     /// The line of a grants table with the present grants and one more: a section of the config replaces the defaults.
-    fn grants_with(&self, path: &Path, access: Access) -> String {
+    fn grants_with(&self, path: &Path, access: FileAccess) -> String {
         let plugin = self.plugin();
         if plugin.roots().is_empty() {
             return grant_line(Path::new("."), access);
         }
-        let is_of_host = |root: &&Root| plugin.policy().protected().is_handed_out(&root.real);
+        let is_of_host = |root: &&GrantedRoot| plugin.policy().protected().is_handed_out(&root.real);
         let of_user = plugin.roots().iter().filter(|root| !is_of_host(root));
-        let mut grants: BTreeMap<String, Access> =
+        let mut grants: BTreeMap<String, FileAccess> =
             of_user.map(|root| (self.in_config(&root.path), root.access)).collect();
         grants.insert(self.in_config(path), access);
         grant_lines(&grants)
@@ -146,9 +147,16 @@ impl CallAuthority {
     }
 
     /// Opens the directory of a place. A granted file that is missing can be created.
-    pub(crate) fn open<'a>(&self, path: &str, place: &Place<'a>, access: Access) -> Result<&'a Arc<Opened>, Unopened> {
+    pub(crate) fn open<'a>(
+        &self,
+        path: &str,
+        place: &GrantedLocation<'a>,
+        access: FileAccess,
+    ) -> Result<&'a Arc<OpenRoot>, Unopened> {
         let is_new = |error: &io::Error| {
-            error.kind() == io::ErrorKind::NotFound && access == Access::Write && place.relative.as_os_str().is_empty()
+            error.kind() == io::ErrorKind::NotFound
+                && access == FileAccess::Write
+                && place.relative.as_os_str().is_empty()
         };
         let opened = match self.plugin().open(place.root) {
             Err(error) if is_new(&error) => self.plugin().open_for_new_file(place.root),
@@ -166,33 +174,33 @@ impl CallAuthority {
     }
 
     /// The access that this call has at a location.
-    pub(crate) fn access(&self, location: &Path) -> Option<Access> {
+    pub(crate) fn access(&self, location: &Path) -> Option<FileAccess> {
         self.files().and_then(|at_most| Some(at_most.min(self.plugin().policy().access(location)?)))
     }
 
     /// The refusal of an access that [`CallAuthority::access`] does not give.
-    pub(crate) fn refusal(&self, path: &str, access: Access) -> Denied {
+    pub(crate) fn refusal(&self, path: &str, access: FileAccess) -> Denied {
         let hint = "a narrower grant or the list of protected paths decides there, and no wider grant changes that";
         self.plugin().denied(&format!("{} `{path}`", access.verb()), hint)
     }
 
     /// The refusal of a place that is excluded; `None` if it is not.
-    pub(crate) fn exclusion(&self, path: &str, spot: &Spot, access: Access) -> Option<Denied> {
+    pub(crate) fn exclusion(&self, path: &str, spot: &Spot, access: FileAccess) -> Option<Denied> {
         let pattern = self.plugin().policy().excluded(spot)?;
         Some(self.excluded(path, &pattern, access))
     }
 
     /// The refusal of a file that a pattern excludes.
-    pub(crate) fn excluded(&self, path: &str, pattern: &Pattern, access: Access) -> Denied {
+    pub(crate) fn excluded(&self, path: &str, pattern: &Pattern, access: FileAccess) -> Denied {
         self.plugin().denied(&format!("{} `{path}`: {pattern}", access.verb()), &pattern.remedy())
     }
 
     /// The widest access to files that this call has anywhere.
-    pub(crate) fn files(&self) -> Option<Access> {
+    pub(crate) fn files(&self) -> Option<FileAccess> {
         let effects = self.effects();
         match (effects.writes, effects.reads) {
-            (true, _) => Some(Access::Write),
-            (false, true) => Some(Access::Read),
+            (true, _) => Some(FileAccess::Write),
+            (false, true) => Some(FileAccess::Read),
             (false, false) => None,
         }
     }
@@ -209,11 +217,11 @@ impl CallAuthority {
 }
 
 /// The line of a grants table that grants a directory.
-pub(super) fn grant_line(path: &Path, access: Access) -> String {
+pub(super) fn grant_line(path: &Path, access: FileAccess) -> String {
     grant_lines(&BTreeMap::from([(path.to_string_lossy().into_owned(), access)]))
 }
 
-fn grant_lines(grants: &BTreeMap<String, Access>) -> String {
+fn grant_lines(grants: &BTreeMap<String, FileAccess>) -> String {
     let each: Vec<String> = grants.iter().map(|(path, access)| format!("{path:?} = \"{}\"", access.verb())).collect();
     format!("files = {{ {} }}", each.join(", "))
 }

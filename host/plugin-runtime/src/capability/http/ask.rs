@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// The requests that a manifest asks for: `true`, or a list of rules. It bounds the grants that the user can give.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(try_from = "Form", into = "Form")]
+#[serde(try_from = "HttpAskForm", into = "HttpAskForm")]
 pub enum HttpAsk {
     /// None.
     #[default]
@@ -20,14 +20,14 @@ pub enum HttpAsk {
 /// The form in manifests.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "`http` must be true, false or a list of rules")]
-enum Form {
+enum HttpAskForm {
     Plain(bool),
     Rules(Vec<String>),
 }
 
 impl HttpAsk {
     /// The ask for the requests that these rules cover.
-    pub(super) fn of(rules: Vec<Rule>) -> Self {
+    pub(super) fn from_rules(rules: Vec<Rule>) -> Self {
         if rules.is_empty() { Self::Nothing } else { Self::Rules(rules) }
     }
 
@@ -87,19 +87,21 @@ impl PartialOrd for HttpAsk {
     }
 }
 
-impl TryFrom<Form> for HttpAsk {
+impl TryFrom<HttpAskForm> for HttpAsk {
     type Error = InvalidRule;
 
-    fn try_from(form: Form) -> Result<Self, InvalidRule> {
+    fn try_from(form: HttpAskForm) -> Result<Self, InvalidRule> {
         match form {
-            Form::Plain(true) => Ok(Self::Any),
-            Form::Plain(false) => Ok(Self::Nothing),
-            Form::Rules(rules) => Ok(Self::of(rules.iter().map(|rule| rule.parse()).collect::<Result<_, _>>()?)),
+            HttpAskForm::Plain(true) => Ok(Self::Any),
+            HttpAskForm::Plain(false) => Ok(Self::Nothing),
+            HttpAskForm::Rules(rules) => {
+                Ok(Self::from_rules(rules.iter().map(|rule| rule.parse()).collect::<Result<_, _>>()?))
+            }
         }
     }
 }
 
-impl From<HttpAsk> for Form {
+impl From<HttpAsk> for HttpAskForm {
     fn from(ask: HttpAsk) -> Self {
         match ask {
             HttpAsk::Nothing => Self::Plain(false),

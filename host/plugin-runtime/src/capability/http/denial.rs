@@ -12,7 +12,7 @@ pub(super) fn denied(denial: &Denial, request_sent: bool, authority: &CallAuthor
         Denial::NotCovered { method, origin, granted } => {
             let only = if granted.is_empty() { String::new() } else { format!(" beyond `{}`", granted.join("`, `")) };
             let what = format!("send `{method}` to `{origin}`{only}{redirected}");
-            let ask = format!("{method} {origin}").parse().map(|rule| HttpAsk::of(vec![rule]));
+            let ask = format!("{method} {origin}").parse().map(|rule| HttpAsk::from_rules(vec![rule]));
             match ask {
                 Ok(ask) if granted.is_empty() && ask <= authority.asks().http => {
                     authority.not_granted(&what, &Http::line(ask)).to_string()

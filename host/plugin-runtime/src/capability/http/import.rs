@@ -2,14 +2,14 @@
 
 use super::credential::credentials;
 use super::denial::denied;
-use super::wasi::{Sending, said};
+use super::wasi::{Sending, internal_error};
 use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::bindings::pinion::plugin::http::{self, Failure, HttpError, Request, Response};
 use crate::calls::limiter::Reserved;
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::errors::fault::FaultKind;
-use pinion_egress::{Access, Client, Limit, Limits, Redirects, SendError};
+use pinion_egress::{Client, Limit, Redirects, RequestAccess, RequestLimits, SendError};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
@@ -47,10 +47,12 @@ impl WasiHttpView for State {
 fn sending(state: &mut State) -> Result<Sending, Error> {
     let authority = state.call.authority.clone();
     if let Err(denied) = authority.check::<Http>() {
-        return Err(said(denied));
+        return Err(internal_error(denied));
     }
     let http = &mut state.account.capabilities.http;
-    http.spend().map_err(|_| said(format!("{:#}", FaultKind::Requests { limit: http.max }.of(&state.plugin))))?;
+    http.spend().map_err(|_| {
+        internal_error(format!("{:#}", FaultKind::Requests { limit: http.max }.for_plugin(&state.plugin)))
+    })?;
     let (slot, ended) = http.open.get_or_insert_default().slot()?;
     Ok(Sending {
         authority,
@@ -76,11 +78,11 @@ impl http::Host for State {
             Err(denied) => return Ok(Err(HttpError::Denied(denied))),
         };
         let left = self.call.deadline.at().saturating_duration_since(Instant::now());
-        let access = Access {
+        let access = RequestAccess {
             limits: limits(&request, left),
             observer: Some(self.account.capabilities.http.traffic.clone()),
             cancel: self.call.deadline.token().clone(),
-            ..Access::new(policy, &credentials)
+            ..RequestAccess::new(policy, &credentials)
         };
         let mut reserved = self.limiter.reserve();
         match exchange(&self.client, outgoing(request), &access, &mut reserved).await {
@@ -104,7 +106,7 @@ enum Unfinished {
 async fn exchange(
     client: &Client,
     request: pinion_egress::Request,
-    access: &Access<'_>,
+    access: &RequestAccess<'_>,
     reserved: &mut Reserved,
 ) -> Result<Response, Unfinished> {
     let mut response = client.send(request, access).await.map_err(Unfinished::Failed)?;
@@ -122,13 +124,13 @@ async fn exchange(
 }
 
 /// The bounds of a request, never later than the end of the call, which is `left` away.
-fn limits(request: &Request, left: Duration) -> Limits {
+fn limits(request: &Request, left: Duration) -> RequestLimits {
     let asked = request.timeout_ms.map_or(DEFAULT_TIMEOUT, |ms| Duration::from_millis(ms.into()));
-    Limits {
+    RequestLimits {
         request_body: MAX_BODY.into(),
         response_body: request.max_body.unwrap_or(DEFAULT_BODY).min(MAX_BODY).into(),
         total: asked.min(left),
-        ..Limits::default()
+        ..RequestLimits::default()
     }
 }
 

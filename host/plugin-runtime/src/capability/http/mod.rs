@@ -13,7 +13,7 @@ pub(crate) mod wasi;
 pub use self::ask::HttpAsk;
 
 use self::traffic::Traffic;
-use self::wasi::Open;
+use self::wasi::OpenRequests;
 use super::definition::{Capability, GrantContext};
 use super::files::shell_word;
 use crate::errors::fault::Exceeded;
@@ -50,7 +50,7 @@ impl Capability for Http {
     type Entry = Entry;
     type Grant = Grant;
     type Held = Policy;
-    type Account = Account;
+    type Account = HttpAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         value?.parse().ok().map(|rule| vec![rule])
@@ -64,7 +64,7 @@ impl Capability for Http {
     }
 
     fn ask_for(entry: &Entry) -> Ask {
-        HttpAsk::of(entry.clone())
+        HttpAsk::from_rules(entry.clone())
     }
 
     fn resolve(entry: &Entry, _context: &GrantContext<'_>) -> Grant {
@@ -142,15 +142,15 @@ fn listed(rules: &[Rule]) -> String {
 }
 
 /// The requests of a call.
-pub(crate) struct Account {
+pub(crate) struct HttpAccount {
     requests: u64,
     max: u64,
     traffic: Arc<Traffic>,
     /// Requests through `wasi:http`; `None` before the first one.
-    open: Option<Open>,
+    open: Option<OpenRequests>,
 }
 
-impl Account {
+impl HttpAccount {
     /// Counts a request that is about to be sent.
     fn spend(&mut self) -> Result<(), Exceeded> {
         self.requests += 1;
@@ -165,7 +165,7 @@ impl Account {
     }
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for HttpAccount {
     fn open(limits: &Limits) -> Self {
         Self { requests: 0, max: limits.requests, traffic: Arc::default(), open: None }
     }

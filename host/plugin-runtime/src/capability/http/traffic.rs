@@ -10,10 +10,10 @@ const MAX_HOSTS: usize = 16;
 
 /// Counts requests, redirects included, that sent at least one byte.
 #[derive(Debug, Default)]
-pub(super) struct Traffic(Mutex<Counts>);
+pub(super) struct Traffic(Mutex<HttpTrafficCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct HttpTrafficCounts {
     requests: u64,
     sent: u64,
     received: u64,

@@ -23,7 +23,7 @@ use http::header::{CONTENT_LENGTH, HeaderName};
 use http::request::Parts;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use pinion_egress::{Access, Client, Limit, Limits, Redirects, SendError};
+use pinion_egress::{Client, Limit, Redirects, RequestAccess, RequestLimits, SendError};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,20 +46,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const CREDENTIAL: HeaderName = HeaderName::from_static("pinion-credential");
 
 /// The head of a response, and the future that reads its body.
-type Answer = (http::Response<WasiBody>, Reading);
-type Reading = Box<dyn Future<Output = Result<(), Error>> + Send>;
+type WasiResponse = (http::Response<WasiBody>, BodyFuture);
+type BodyFuture = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
 /// The data of a store for `wasi:http`.
 pub(crate) struct WasiRequests {
     context: WasiHttpCtx,
-    hooks: Hooks,
+    hooks: WasiHttpSender,
 }
 
 impl Default for WasiRequests {
     fn default() -> Self {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(MAX_FIELDS);
-        Self { context, hooks: Hooks { next: None } }
+        Self { context, hooks: WasiHttpSender { next: None } }
     }
 }
 
@@ -81,12 +81,12 @@ impl WasiRequests {
 }
 
 /// Sends requests on behalf of the call that runs now.
-struct Hooks {
+struct WasiHttpSender {
     /// The authority and the bounds of the request that is about to be passed, or the reason why it is not sent.
     next: Option<Result<Sending, Error>>,
 }
 
-impl WasiHttpHooks for Hooks {
+impl WasiHttpHooks for WasiHttpSender {
     fn set_host_header(&mut self) -> bool {
         // The client sets it from the URL that it checked.
         false
@@ -101,7 +101,7 @@ impl WasiHttpHooks for Hooks {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
+    ) -> Box<dyn Future<Output = Result<WasiResponse, Error>> + Send> {
         let sending = self.next.take().unwrap_or(Err(Error::HttpRequestDenied));
         Box::new(async move {
             let sending = sending?;
@@ -113,18 +113,18 @@ impl WasiHttpHooks for Hooks {
 }
 
 /// The requests of a call that are open.
-pub(super) struct Open {
+pub(super) struct OpenRequests {
     slots: Arc<Semaphore>,
     ended: CancellationToken,
 }
 
-impl Default for Open {
+impl Default for OpenRequests {
     fn default() -> Self {
         Self { slots: Arc::new(Semaphore::new(MAX_OPEN as usize)), ended: CancellationToken::new() }
     }
 }
 
-impl Open {
+impl OpenRequests {
     /// Returns the slot of one more request, and the token that closes it.
     ///
     /// # Errors
@@ -156,15 +156,15 @@ pub(super) struct Sending {
 
 impl Sending {
     /// Sends a request and returns the head of the response.
-    async fn send(mut self, request: http::Request<WasiBody>, options: RequestOptions) -> Result<Answer, Error> {
+    async fn send(mut self, request: http::Request<WasiBody>, options: RequestOptions) -> Result<WasiResponse, Error> {
         let (parts, body) = request.into_parts();
         let body = collect(body, &mut self.reserved).await?;
         let request = outgoing(&parts, body)?;
-        let policy = self.authority.check::<Http>().map_err(said)?;
-        let credentials = credentials(&self.authority, request.credential.as_deref()).await.map_err(said)?;
-        let defaults = Limits::default();
-        let access = Access {
-            limits: Limits {
+        let policy = self.authority.check::<Http>().map_err(internal_error)?;
+        let credentials = credentials(&self.authority, request.credential.as_deref()).await.map_err(internal_error)?;
+        let defaults = RequestLimits::default();
+        let access = RequestAccess {
+            limits: RequestLimits {
                 request_body: MAX_BODY.into(),
                 response_body: MAX_BODY.into(),
                 connect: options.connect_timeout.unwrap_or(defaults.connect).min(defaults.connect),
@@ -173,7 +173,7 @@ impl Sending {
             },
             observer: Some(self.traffic.clone()),
             cancel: self.deadline.token().clone(),
-            ..Access::new(policy, &credentials)
+            ..RequestAccess::new(policy, &credentials)
         };
         let first_byte = options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT);
         let sent = timeout(first_byte, self.client.send(request, &access)).await;
@@ -203,12 +203,12 @@ impl Sending {
 async fn collect(mut body: WasiBody, reserved: &mut Reserved) -> Result<Bytes, Error> {
     let mut collected = Vec::new();
     while let Some(frame) = body.frame().await {
-        let piece = frame?.into_data().map_err(|_| said("trailers of requests are not supported"))?;
+        let piece = frame?.into_data().map_err(|_| internal_error("trailers of requests are not supported"))?;
         if collected.len() + piece.len() > MAX_BODY as usize {
             return Err(Error::HttpRequestBodySize(Some(MAX_BODY.into())));
         }
         if !reserved.add(piece.len() as u64) {
-            return Err(said("the body of the request does not fit into the memory of the plugin's calls"));
+            return Err(internal_error("the body of the request does not fit into the memory of the plugin's calls"));
         }
         collected.extend_from_slice(&piece);
     }
@@ -220,10 +220,14 @@ fn outgoing(parts: &Parts, body: Bytes) -> Result<pinion_egress::Request, Error>
     let mut named = parts.headers.get_all(CREDENTIAL).iter();
     let credential = match (named.next(), named.next()) {
         (None, _) => None,
-        (Some(name), None) => {
-            Some(name.to_str().map_err(|_| said(format!("`{CREDENTIAL}` is not the name of a secret")))?.to_owned())
+        (Some(name), None) => Some(
+            name.to_str()
+                .map_err(|_| internal_error(format!("`{CREDENTIAL}` is not the name of a secret")))?
+                .to_owned(),
+        ),
+        (Some(_), Some(_)) => {
+            return Err(internal_error(format!("the request names more than one secret in `{CREDENTIAL}`")));
         }
-        (Some(_), Some(_)) => return Err(said(format!("the request names more than one secret in `{CREDENTIAL}`"))),
     };
     let headers = parts.headers.iter().filter(|(name, _)| **name != CONTENT_LENGTH && **name != CREDENTIAL);
     Ok(pinion_egress::Request {
@@ -272,14 +276,14 @@ fn stream_of(received: mpsc::Receiver<Result<Option<Bytes>, Error>>) -> WasiBody
 }
 
 /// Returns the error for failures without a code in the interface, or with a code that carries no text.
-pub(super) fn said(text: impl ToString) -> Error {
+pub(super) fn internal_error(text: impl ToString) -> Error {
     Error::InternalError(Some(text.to_string()))
 }
 
 fn failure(error: SendError, authority: &CallAuthority) -> Error {
     let size = |limit: u64| u32::try_from(limit).ok();
     match error {
-        SendError::Denied { denial, request_sent } => said(denied(&denial, request_sent, authority)),
+        SendError::Denied { denial, request_sent } => internal_error(denied(&denial, request_sent, authority)),
         SendError::TooLarge { limit: Limit::RequestBody(limit), .. } => Error::HttpRequestBodySize(Some(limit)),
         SendError::TooLarge { limit: Limit::RequestHeaders(limit), .. } => {
             Error::HttpRequestHeaderSectionSize(size(limit))
@@ -290,6 +294,6 @@ fn failure(error: SendError, authority: &CallAuthority) -> Error {
         SendError::TooLarge { limit: Limit::ResponseBody(limit), .. } => Error::HttpResponseBodySize(Some(limit)),
         SendError::TimedOut { request_sent: false, .. } => Error::ConnectionTimeout,
         SendError::TimedOut { .. } => Error::HttpResponseTimeout,
-        other => said(other),
+        other => internal_error(other),
     }
 }

@@ -43,7 +43,7 @@ impl Capability for Invoke {
     type Entry = Entry;
     type Grant = Grant;
     type Held = InvokeGrant;
-    type Account = Account;
+    type Account = InvokeAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         let Some(value) = value else { return Some(Switch::Plain(true)) };
@@ -90,11 +90,11 @@ impl Capability for Invoke {
 }
 
 /// Calls that a call has made.
-pub(crate) struct Account {
+pub(crate) struct InvokeAccount {
     calls: u64,
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for InvokeAccount {
     fn open(_limits: &Limits) -> Self {
         Self { calls: 0 }
     }

@@ -88,22 +88,22 @@ fn extra(tasks: Vec<McpTask>) -> Option<String> {
 pub(super) fn called(name: String, arguments: String, extra: Option<&str>) -> Result<McpRequest, McpError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
-    struct Extra {
+    struct TaskExtra {
         task: Option<String>,
         cancel: bool,
     }
-    let extra: Extra = match extra {
+    let extra: TaskExtra = match extra {
         Some(text) if text.len() > MAX_NAME => {
             return Err(McpError::Invalid("settings of a call that are too long".to_owned()));
         }
         Some(text) => serde_json::from_str(text)
             .map_err(|problem| McpError::Invalid(format!("settings of a call that cannot be read: {problem}")))?,
-        None => Extra::default(),
+        None => TaskExtra::default(),
     };
     Ok(match extra {
-        Extra { task: Some(id), cancel: true } => McpRequest::CancelTask { id },
-        Extra { task: Some(id), cancel: false } => McpRequest::FollowTask { id },
-        Extra { task: None, .. } => McpRequest::CallTool { name, arguments },
+        TaskExtra { task: Some(id), cancel: true } => McpRequest::CancelTask { id },
+        TaskExtra { task: Some(id), cancel: false } => McpRequest::FollowTask { id },
+        TaskExtra { task: None, .. } => McpRequest::CallTool { name, arguments },
     })
 }
 

@@ -105,7 +105,7 @@ impl mcp::Host for State {
         let written = self.account.capabilities.files.written.clone();
         let kept = tokio::task::spawn_blocking(move || {
             let mut spill = Spill::new(&directory, written);
-            spill.take(text.as_bytes(), true);
+            spill.push_output(text.as_bytes(), true);
             spill.finish()
         });
         Ok(kept.await.ok().flatten().ok_or_else(|| "the host could not write the file".to_owned()))
@@ -145,7 +145,7 @@ impl State {
         let call = McpCall {
             cancel: cancel.clone(),
             deadline: self.call.deadline.at(),
-            progress: Arc::new(Lines { to: self.call.progress.clone(), left: AtomicUsize::new(MAX_LINES) }),
+            progress: Arc::new(ProgressLines { to: self.call.progress.clone(), left: AtomicUsize::new(MAX_LINES) }),
             session: self.call.session.clone(),
             services: self.call.services.clone(),
             only_connected: self.call.authority.is_completion(),
@@ -175,7 +175,7 @@ impl State {
         let kept = tokio::task::spawn_blocking(move || {
             let long = long::LongResult::read(&json)?;
             let mut spill = Spill::new(&directory, written);
-            spill.take(long.text.as_bytes(), true);
+            spill.push_output(long.text.as_bytes(), true);
             Some(long.short(&spill.finish()?))
         });
         Ok(kept.await.ok().flatten().ok_or_else(too_large))
@@ -183,13 +183,13 @@ impl State {
 }
 
 /// Progress of a server, bounded.
-struct Lines {
+struct ProgressLines {
     to: Arc<dyn ToolProgress>,
     /// Bytes that may still be reported.
     left: AtomicUsize,
 }
 
-impl ToolProgress for Lines {
+impl ToolProgress for ProgressLines {
     fn report(&self, message: String) {
         let line = clip(&message, MAX_LINE);
         let spend = |left: usize| left.checked_sub(line.len().max(1));

@@ -56,7 +56,7 @@ impl Capability for Mcp {
     type Entry = Entry;
     type Grant = Grant;
     type Held = McpGrant;
-    type Account = Account;
+    type Account = McpAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         let Some(value) = value else { return Some(Switch::Plain(true)) };
@@ -106,12 +106,12 @@ impl Capability for Mcp {
 }
 
 /// Requests to servers that a call has made.
-pub(crate) struct Account {
+pub(crate) struct McpAccount {
     requests: u64,
     max: u64,
 }
 
-impl Account {
+impl McpAccount {
     /// Counts a request that is about to be sent.
     fn spend(&mut self) -> Result<(), Exceeded> {
         self.requests += 1;
@@ -119,7 +119,7 @@ impl Account {
     }
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for McpAccount {
     fn open(limits: &Limits) -> Self {
         Self { requests: 0, max: limits.requests }
     }

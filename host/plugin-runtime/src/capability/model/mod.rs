@@ -53,7 +53,7 @@ impl Capability for Model {
     type Entry = Entry;
     type Grant = Grant;
     type Held = ModelGrant;
-    type Account = Account;
+    type Account = ModelAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         value.is_none().then_some(Switch::Plain(true))
@@ -98,11 +98,11 @@ impl Capability for Model {
 }
 
 /// Requests that a call has made.
-pub(crate) struct Account {
+pub(crate) struct ModelAccount {
     requests: u64,
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for ModelAccount {
     fn open(_limits: &Limits) -> Self {
         Self { requests: 0 }
     }

@@ -46,7 +46,7 @@ impl Capability for Process {
     type Entry = Entry;
     type Grant = Grant;
     type Held = ProcessGrant;
-    type Account = Account;
+    type Account = ProcessAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         value.is_none().then_some(Switch::Plain(true))
@@ -90,12 +90,12 @@ impl Capability for Process {
 }
 
 /// Programs that a call has run.
-pub(crate) struct Account {
+pub(crate) struct ProcessAccount {
     programs: u64,
     max: u64,
 }
 
-impl Account {
+impl ProcessAccount {
     /// Counts a program that is about to run.
     fn spend(&mut self) -> Result<(), Exceeded> {
         self.programs += 1;
@@ -103,7 +103,7 @@ impl Account {
     }
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for ProcessAccount {
     fn open(limits: &Limits) -> Self {
         Self { programs: 0, max: limits.programs }
     }

@@ -45,7 +45,7 @@ impl Capability for Session {
     type Entry = Entry;
     type Grant = Grant;
     type Held = SessionAccess;
-    type Account = Account;
+    type Account = SessionAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         match value {
@@ -108,11 +108,11 @@ impl Capability for Session {
 }
 
 /// Titles that a call has set.
-pub(crate) struct Account {
+pub(crate) struct SessionAccount {
     titles: u64,
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for SessionAccount {
     fn open(_limits: &Limits) -> Self {
         Self { titles: 0 }
     }

@@ -1,6 +1,6 @@
 //! Everything that is stored, for the application: the owner of each value, copies for new sessions, and removal.
 
-use super::journal::{self, Kind};
+use super::journal::{self, JournalRecordKind};
 use super::place::{Owner, session_name};
 use super::private;
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ fn owner_of(path: &Path) -> (Option<Owner>, u64) {
     let mut owner = None;
     let read = journal::read_head(&mut file).and_then(|id| {
         journal::scan(&mut file, &id, journal::HEAD_BYTES, length, |record| {
-            if record.prefix.kind == Kind::Owner {
+            if record.prefix.kind == JournalRecordKind::Owner {
                 owner = serde_json::from_slice(record.value).ok();
             }
         })

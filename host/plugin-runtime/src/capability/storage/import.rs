@@ -1,8 +1,8 @@
 //! The import `storage`.
 
 use super::Storage;
-use super::place::Place;
-use super::store::{Expected, Store, StoreError};
+use super::place::StorageLocation;
+use super::store::{ExpectedVersion, StoreError, ValueStore};
 use crate::bindings::pinion::plugin::storage::{self, Scope, StorageError, Stored};
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
@@ -25,7 +25,7 @@ impl storage::Host for State {
     }
 
     async fn set(&mut self, scope: Scope, key: String, value: Vec<u8>) -> wasmtime::Result<Result<u32, StorageError>> {
-        self.write(scope, key, value, Expected::Anything).await
+        self.write(scope, key, value, ExpectedVersion::Anything).await
     }
 
     async fn replace(
@@ -35,7 +35,7 @@ impl storage::Host for State {
         expected: Option<u32>,
         value: Vec<u8>,
     ) -> wasmtime::Result<Result<u32, StorageError>> {
-        self.write(scope, key, value, Expected::Version(expected)).await
+        self.write(scope, key, value, ExpectedVersion::Version(expected)).await
     }
 
     async fn remove(&mut self, scope: Scope, key: String) -> wasmtime::Result<Result<(), StorageError>> {
@@ -65,7 +65,7 @@ impl storage::Host for State {
 
 /// The values that a call may use.
 struct Allowed {
-    store: Arc<Store>,
+    store: Arc<ValueStore>,
     quota: u64,
 }
 
@@ -75,7 +75,7 @@ impl State {
         scope: Scope,
         key: String,
         value: Vec<u8>,
-        expected: Expected,
+        expected: ExpectedVersion,
     ) -> wasmtime::Result<Result<u32, StorageError>> {
         let Allowed { store, quota } = match self.changeable(scope) {
             Ok(allowed) => allowed,
@@ -103,12 +103,12 @@ impl State {
             return Err(authority.denied("store values", "this host keeps none"));
         }
         let place = match scope {
-            Scope::Plugin => Place::of_plugin(root, identity),
-            Scope::Workspace => Place::of_workspace(root, identity, authority.real_workspace()),
+            Scope::Plugin => StorageLocation::of_plugin(root, identity),
+            Scope::Workspace => StorageLocation::of_workspace(root, identity, authority.real_workspace()),
             Scope::Session if self.call.session.is_empty() => {
                 return Err(authority.denied("store values of a session", "the call belongs to no session"));
             }
-            Scope::Session => Place::of_session(root, identity, &self.call.session),
+            Scope::Session => StorageLocation::of_session(root, identity, &self.call.session),
         };
         Ok(Allowed { store: self.stores.at(place), quota: grant.quota_bytes })
     }

@@ -27,7 +27,7 @@ pub(super) type FileId = [u8; 16];
 
 /// The meaning of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JournalRecordKind {
     /// The owner of the values, as JSON, with the version that was given last.
     Owner = 1,
     /// A value.
@@ -39,14 +39,14 @@ pub(super) enum Kind {
 /// A record without its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Prefix {
-    pub(super) kind: Kind,
+    pub(super) kind: JournalRecordKind,
     pub(super) key: u16,
     pub(super) value: u32,
     pub(super) version: u32,
 }
 
 /// A record in a file.
-pub(super) struct Record<'a> {
+pub(super) struct JournalRecord<'a> {
     pub(super) prefix: Prefix,
     /// The offset of its first byte.
     pub(super) at: u64,
@@ -82,7 +82,9 @@ impl Prefix {
 
     /// Parses the first bytes of a record. `None` if they do not begin a record of this file.
     fn parse(bytes: &[u8; PREFIX_BYTES], id: &FileId) -> Option<Self> {
-        let kind = [Kind::Owner, Kind::Value, Kind::Removed].into_iter().find(|kind| *kind as u8 == bytes[0])?;
+        let kind = [JournalRecordKind::Owner, JournalRecordKind::Value, JournalRecordKind::Removed]
+            .into_iter()
+            .find(|kind| *kind as u8 == bytes[0])?;
         let prefix = Self {
             kind,
             key: u16::from_le_bytes([bytes[1], bytes[2]]),
@@ -132,7 +134,13 @@ pub(super) fn read_head(file: &mut File) -> Result<FileId, ReadError> {
 }
 
 /// Encodes a record. `key` and `value` are within the limits.
-pub(super) fn encode(id: &FileId, kind: Kind, version: u32, key: &[u8], value: &[u8]) -> (Prefix, Vec<u8>) {
+pub(super) fn encode(
+    id: &FileId,
+    kind: JournalRecordKind,
+    version: u32,
+    key: &[u8],
+    value: &[u8],
+) -> (Prefix, Vec<u8>) {
     let key_bytes = u16::try_from(key.len()).unwrap_or(u16::MAX);
     let value_bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
     let prefix = Prefix { kind, key: key_bytes, value: value_bytes, version };
@@ -152,7 +160,7 @@ pub(super) fn scan(
     id: &FileId,
     from: u64,
     length: u64,
-    mut found: impl FnMut(Record<'_>),
+    mut found: impl FnMut(JournalRecord<'_>),
 ) -> Result<u64, ReadError> {
     file.seek(SeekFrom::Start(from))?;
     let mut reader = BufReader::with_capacity(64 * 1024, file.take(length.saturating_sub(from)));
@@ -178,7 +186,7 @@ pub(super) fn scan(
             let was_cut = length - at == prefix.bytes() && is_zero(&bytes[bytes.len().saturating_sub(16)..]);
             return if was_cut { Ok(at) } else { Err(ReadError::Damaged(at)) };
         }
-        found(Record { prefix, at, key, value });
+        found(JournalRecord { prefix, at, key, value });
         at += prefix.bytes();
     }
     Ok(at)

@@ -60,7 +60,7 @@ impl Capability for Storage {
     type Entry = Entry;
     type Grant = Grant;
     type Held = StorageGrant;
-    type Account = Account;
+    type Account = StorageAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         match value {
@@ -107,11 +107,11 @@ impl Capability for Storage {
 }
 
 /// Values that a call has written or removed.
-pub(crate) struct Account {
+pub(crate) struct StorageAccount {
     changes: u64,
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for StorageAccount {
     fn open(_limits: &Limits) -> Self {
         Self { changes: 0 }
     }

@@ -7,7 +7,7 @@
 //! ```
 //! No path contains a key, a name or anything else that a plugin chooses.
 
-use crate::loading::identity::Identity;
+use crate::loading::identity::PluginIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const MAX_NAME: usize = 64;
 
 /// A file of values and the directories above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct StorageLocation {
     /// The directories that belong to the host, from the outermost to the one of the file.
     pub(super) directories: [PathBuf; 3],
     /// The file.
@@ -34,21 +34,21 @@ pub(super) struct Owner {
     pub(super) scope: Option<String>,
 }
 
-impl Place {
+impl StorageLocation {
     /// The values of a plugin in every workspace.
-    pub(super) fn of_plugin(root: &Path, identity: &Identity) -> Self {
+    pub(super) fn of_plugin(root: &Path, identity: &PluginIdentity) -> Self {
         Self::new(root, ["plugins", identity.key()], "plugin", owner(identity, None))
     }
 
     /// The values of a plugin in one workspace, by the path of its root without links.
-    pub(super) fn of_workspace(root: &Path, identity: &Identity, workspace: &Path) -> Self {
+    pub(super) fn of_workspace(root: &Path, identity: &PluginIdentity, workspace: &Path) -> Self {
         let digest = blake3::hash(workspace.as_os_str().as_encoded_bytes()).to_hex();
         let owner = owner(identity, Some(workspace.display().to_string()));
         Self::new(root, ["plugins", identity.key()], &format!("workspace-{}", &digest[..32]), owner)
     }
 
     /// The values of a plugin in one session.
-    pub(super) fn of_session(root: &Path, identity: &Identity, session: &str) -> Self {
+    pub(super) fn of_session(root: &Path, identity: &PluginIdentity, session: &str) -> Self {
         let owner = owner(identity, Some("session".to_owned()));
         Self::new(root, ["sessions", &session_name(session)], identity.key(), owner)
     }
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-fn owner(identity: &Identity, scope: Option<String>) -> Owner {
+fn owner(identity: &PluginIdentity, scope: Option<String>) -> Owner {
     Owner { plugin: identity.name().to_owned(), source: identity.source().to_owned(), scope }
 }
 

@@ -5,8 +5,10 @@
 //! because records are only appended, and a file is rewritten as a new one. A change is one record, on the disk before
 //! the caller gets the result: a kill at any byte leaves the value before or the one after.
 
-use super::journal::{self, FileId, HEAD_BYTES, Kind, MAX_KEY, MAX_VALUE, Prefix, ReadError, Record};
-use super::place::Place;
+use super::journal::{
+    self, FileId, HEAD_BYTES, JournalRecord, JournalRecordKind, MAX_KEY, MAX_VALUE, Prefix, ReadError,
+};
+use super::place::StorageLocation;
 use super::private;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -29,14 +31,14 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const MAX_KEYS: u32 = 1000;
 
 /// The values of one scope.
-pub(crate) struct Store {
-    place: Place,
-    index: Mutex<Index>,
+pub(crate) struct ValueStore {
+    place: StorageLocation,
+    index: Mutex<RecordIndex>,
 }
 
 /// A condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedVersion {
     Anything,
     /// This version, or no value.
     Version(Option<u32>),
@@ -59,11 +61,11 @@ pub(super) enum StoreError {
 
 /// The records of a file that count.
 #[derive(Default)]
-struct Index {
+struct RecordIndex {
     id: FileId,
     /// The offset behind the last complete record; 0 if nothing was read.
     end: u64,
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, StorageEntry>,
     /// Bytes that count for the quota.
     used: u64,
     /// Bytes of the records of `entries`.
@@ -73,20 +75,20 @@ struct Index {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct StorageEntry {
     at: u64,
     prefix: Prefix,
 }
 
-impl Entry {
+impl StorageEntry {
     fn cost(&self) -> u64 {
         u64::from(self.prefix.key) + u64::from(self.prefix.value) + OVERHEAD
     }
 }
 
-impl Store {
+impl ValueStore {
     /// Touches no disk.
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: StorageLocation) -> Self {
         Self { place, index: Mutex::default() }
     }
 
@@ -121,7 +123,7 @@ impl Store {
         &self,
         key: &str,
         value: &[u8],
-        expected: Expected,
+        expected: ExpectedVersion,
         quota: u64,
     ) -> Result<u32, StoreError> {
         check_key(key)?;
@@ -133,7 +135,7 @@ impl Store {
         let _lock = self.lock().await?;
         let file = self.repaired(&mut index)?;
         let old = index.entries.get(key).copied();
-        if let Expected::Version(version) = expected
+        if let ExpectedVersion::Version(version) = expected
             && version != old.map(|old| old.prefix.version)
         {
             return Err(StoreError::Changed);
@@ -144,7 +146,7 @@ impl Store {
         if cost > room.max(freed) {
             return Err(StoreError::Quota(room.saturating_sub(OVERHEAD)));
         }
-        self.append(&mut index, file, Kind::Value, key, value).map_err(|error| self.failed(&error))
+        self.append(&mut index, file, JournalRecordKind::Value, key, value).map_err(|error| self.failed(&error))
     }
 
     /// Removes a value; returns whether there was one.
@@ -159,7 +161,7 @@ impl Store {
         if !index.entries.contains_key(key) {
             return Ok(false);
         }
-        self.append(&mut index, file, Kind::Removed, key, &[]).map_err(|error| self.failed(&error))?;
+        self.append(&mut index, file, JournalRecordKind::Removed, key, &[]).map_err(|error| self.failed(&error))?;
         Ok(true)
     }
 
@@ -183,12 +185,12 @@ impl Store {
     }
 
     /// Opens the file, if there is one, and reads its new records.
-    fn current(&self, index: &mut Index) -> Result<Option<File>, StoreError> {
+    fn current(&self, index: &mut RecordIndex) -> Result<Option<File>, StoreError> {
         self.opened(index, OpenOptions::new().read(true)).map(|opened| opened.map(|(file, _)| file))
     }
 
     /// Opens the file for a writer, which cuts off a record that another writer was killed at.
-    fn repaired(&self, index: &mut Index) -> Result<Option<File>, StoreError> {
+    fn repaired(&self, index: &mut RecordIndex) -> Result<Option<File>, StoreError> {
         let Some((file, length)) = self.opened(index, OpenOptions::new().read(true).write(true))? else {
             return Ok(None);
         };
@@ -199,7 +201,7 @@ impl Store {
     }
 
     /// Opens the file and reads its new records. Returns its length, too.
-    fn opened(&self, index: &mut Index, options: &mut OpenOptions) -> Result<Option<(File, u64)>, StoreError> {
+    fn opened(&self, index: &mut RecordIndex, options: &mut OpenOptions) -> Result<Option<(File, u64)>, StoreError> {
         let is_there = private::check_directories(&self.place.directories).map_err(|error| self.failed(&error))?;
         let file = match is_there {
             true => private::open_existing(&self.place.values, options).map_err(|error| self.failed(&error))?,
@@ -207,7 +209,7 @@ impl Store {
         };
         let Some(mut file) = file else {
             // Another process removed the values.
-            *index = Index::default();
+            *index = RecordIndex::default();
             return Ok(None);
         };
         let read = index.read(&mut file);
@@ -216,7 +218,14 @@ impl Store {
     }
 
     /// Adds a record, or rewrites the file with it. Returns its version.
-    fn append(&self, index: &mut Index, file: Option<File>, kind: Kind, key: &str, value: &[u8]) -> io::Result<u32> {
+    fn append(
+        &self,
+        index: &mut RecordIndex,
+        file: Option<File>,
+        kind: JournalRecordKind,
+        key: &str,
+        value: &[u8],
+    ) -> io::Result<u32> {
         let version = index.version.wrapping_add(1);
         let garbage = index.end.saturating_sub(index.live);
         let Some(mut file) = file.filter(|_| garbage < index.live.max(SLACK)) else {
@@ -239,7 +248,7 @@ impl Store {
     }
 
     /// Writes a new file with the values that count and one change, in place of the present one.
-    fn rewrite(&self, index: &mut Index, kind: Kind, key: &str, value: &[u8]) -> io::Result<u32> {
+    fn rewrite(&self, index: &mut RecordIndex, kind: JournalRecordKind, key: &str, value: &[u8]) -> io::Result<u32> {
         let new_id = unused_id();
         // Versions of a file begin anywhere, so that they do not repeat after the values were removed.
         let last =
@@ -248,20 +257,20 @@ impl Store {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let new = private::open(&self.place.new_values(), &mut options)?;
-        let mut new = Rewrite { index: Index { id: new_id, ..Index::default() }, out: BufWriter::new(new) };
+        let mut new = Rewrite { index: RecordIndex { id: new_id, ..RecordIndex::default() }, out: BufWriter::new(new) };
         new.out.write_all(&journal::head(&new_id))?;
         new.index.end = HEAD_BYTES;
         let owner = serde_json::to_vec(&self.place.owner)?;
-        new.put(Kind::Owner, last, "", &owner[..owner.len().min(MAX_VALUE)])?;
+        new.append_record(JournalRecordKind::Owner, last, "", &owner[..owner.len().min(MAX_VALUE)])?;
         if index.end > 0 {
             let mut old = private::open(&self.place.values, OpenOptions::new().read(true))?;
             for (kept, entry) in index.entries.iter().filter(|(kept, _)| *kept != key) {
                 let value =
                     journal::read_value(&mut old, &index.id, entry.at, entry.prefix).map_err(io::Error::other)?;
-                new.put(Kind::Value, entry.prefix.version, kept, &value)?;
+                new.append_record(JournalRecordKind::Value, entry.prefix.version, kept, &value)?;
             }
         }
-        new.put(kind, version, key, value)?;
+        new.append_record(kind, version, key, value)?;
         let Rewrite { index: new_index, out } = new;
         out.into_inner()?.sync_all()?;
         std::fs::rename(self.place.new_values(), &self.place.values)?;
@@ -277,8 +286,8 @@ impl Store {
     }
 
     /// The error for a file that cannot be read. The next use reads it from the start.
-    fn unreadable(&self, index: &mut Index, error: ReadError) -> StoreError {
-        *index = Index::default();
+    fn unreadable(&self, index: &mut RecordIndex, error: ReadError) -> StoreError {
+        *index = RecordIndex::default();
         tracing::warn!(file = %self.place.values.display(), %error, "stored values cannot be read");
         let plugin = &self.place.owner.plugin;
         StoreError::Io(match error {
@@ -293,12 +302,12 @@ impl Store {
 
 /// A file that is being written, and its index.
 struct Rewrite {
-    index: Index,
+    index: RecordIndex,
     out: BufWriter<File>,
 }
 
 impl Rewrite {
-    fn put(&mut self, kind: Kind, version: u32, key: &str, value: &[u8]) -> io::Result<()> {
+    fn append_record(&mut self, kind: JournalRecordKind, version: u32, key: &str, value: &[u8]) -> io::Result<()> {
         let (prefix, bytes) = journal::encode(&self.index.id, kind, version, key.as_bytes(), value);
         self.out.write_all(&bytes)?;
         let at = self.index.end;
@@ -307,7 +316,7 @@ impl Rewrite {
     }
 }
 
-impl Index {
+impl RecordIndex {
     /// Reads the appended records, or everything if it is another file. Returns the length of the file.
     fn read(&mut self, file: &mut File) -> Result<u64, ReadError> {
         let length = file.metadata()?.len();
@@ -322,12 +331,16 @@ impl Index {
             let from = self.end;
             let mut damage = None;
             self.end =
-                journal::scan(file, &id, from, length, |Record { prefix, at, key, .. }| {
-                    match std::str::from_utf8(key) {
+                journal::scan(
+                    file,
+                    &id,
+                    from,
+                    length,
+                    |JournalRecord { prefix, at, key, .. }| match std::str::from_utf8(key) {
                         Ok(key) => self.apply(prefix, at, key),
                         Err(_) => damage = damage.or(Some(at)),
-                    }
-                })?;
+                    },
+                )?;
             if let Some(at) = damage {
                 return Err(ReadError::Damaged(at));
             }
@@ -339,17 +352,17 @@ impl Index {
     fn apply(&mut self, prefix: Prefix, at: u64, key: &str) {
         self.end = at + prefix.bytes();
         self.version = prefix.version;
-        if prefix.kind == Kind::Owner {
+        if prefix.kind == JournalRecordKind::Owner {
             return;
         }
-        let entry = Entry { at, prefix };
+        let entry = StorageEntry { at, prefix };
         let old = match prefix.kind {
-            Kind::Value => {
+            JournalRecordKind::Value => {
                 self.used += entry.cost();
                 self.live += prefix.bytes();
                 self.entries.insert(key.to_owned(), entry)
             }
-            Kind::Owner | Kind::Removed => self.entries.remove(key),
+            JournalRecordKind::Owner | JournalRecordKind::Removed => self.entries.remove(key),
         };
         if let Some(old) = old {
             self.used -= old.cost();

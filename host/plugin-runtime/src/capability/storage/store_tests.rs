@@ -1,7 +1,7 @@
 use super::super::contents::PluginStorage;
 use super::*;
-use crate::loading::identity::Identity;
-use crate::loading::source::Source;
+use crate::loading::identity::PluginIdentity;
+use crate::loading::source::PluginSource;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 
 const QUOTA: u64 = 1024 * 1024;
 
-fn identity(file: &str) -> Identity {
-    Identity::of(&Source::file(file), Some(Path::new(file)), "keeper")
+fn identity(file: &str) -> PluginIdentity {
+    PluginIdentity::for_plugin(&PluginSource::file(file), Some(Path::new(file)), "keeper")
 }
 
-fn place(root: &Path) -> Place {
-    Place::of_plugin(root, &identity("/nowhere/keeper.wasm"))
+fn place(root: &Path) -> StorageLocation {
+    StorageLocation::of_plugin(root, &identity("/nowhere/keeper.wasm"))
 }
 
 fn root() -> (TempDir, PathBuf) {
@@ -23,25 +23,25 @@ fn root() -> (TempDir, PathBuf) {
     (directory, root)
 }
 
-async fn set(store: &Store, key: &str, value: &[u8]) -> Result<u32, StoreError> {
-    store.write(key, value, Expected::Anything, QUOTA).await
+async fn set(store: &ValueStore, key: &str, value: &[u8]) -> Result<u32, StoreError> {
+    store.write(key, value, ExpectedVersion::Anything, QUOTA).await
 }
 
-async fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
+async fn value(store: &ValueStore, key: &str) -> Option<Vec<u8>> {
     store.get(key).await.unwrap().map(|(value, _)| value)
 }
 
 #[tokio::test]
 async fn values_survive_and_versions_change_with_each_write() {
     let (_directory, root) = root();
-    let store = Store::new(place(&root));
+    let store = ValueStore::new(place(&root));
     assert_eq!((value(&store, "a").await, root.exists()), (None, false));
     let first = set(&store, "a", b"one").await.unwrap();
     let second = set(&store, "a", b"one").await.unwrap();
     assert_ne!(first, second);
     set(&store, "b", &[]).await.unwrap();
     assert!(store.remove("b").await.unwrap() && !store.remove("b").await.unwrap());
-    let other = Store::new(place(&root));
+    let other = ValueStore::new(place(&root));
     assert_eq!(other.get("a").await.unwrap(), Some((b"one".to_vec(), second)));
     assert_eq!(value(&other, "b").await, None);
 }
@@ -49,11 +49,14 @@ async fn values_survive_and_versions_change_with_each_write() {
 #[tokio::test]
 async fn replace_compares_versions_across_stores() {
     let (_directory, root) = root();
-    let (one, two) = (Store::new(place(&root)), Store::new(place(&root)));
-    let version = one.write("a", b"1", Expected::Version(None), QUOTA).await.unwrap();
-    assert!(matches!(two.write("a", b"2", Expected::Version(None), QUOTA).await, Err(StoreError::Changed)));
-    two.write("a", b"2", Expected::Version(Some(version)), QUOTA).await.unwrap();
-    assert!(matches!(one.write("a", b"3", Expected::Version(Some(version)), QUOTA).await, Err(StoreError::Changed)));
+    let (one, two) = (ValueStore::new(place(&root)), ValueStore::new(place(&root)));
+    let version = one.write("a", b"1", ExpectedVersion::Version(None), QUOTA).await.unwrap();
+    assert!(matches!(two.write("a", b"2", ExpectedVersion::Version(None), QUOTA).await, Err(StoreError::Changed)));
+    two.write("a", b"2", ExpectedVersion::Version(Some(version)), QUOTA).await.unwrap();
+    assert!(matches!(
+        one.write("a", b"3", ExpectedVersion::Version(Some(version)), QUOTA).await,
+        Err(StoreError::Changed)
+    ));
     // A value that was removed and written again is another one.
     one.remove("a").await.unwrap();
     let again = set(&two, "a", b"1").await.unwrap();
@@ -64,7 +67,7 @@ async fn replace_compares_versions_across_stores() {
 async fn concurrent_increments_lose_nothing() {
     let (_directory, root) = root();
     // Two stores with separate indexes, as in two processes.
-    let stores = [Arc::new(Store::new(place(&root))), Arc::new(Store::new(place(&root)))];
+    let stores = [Arc::new(ValueStore::new(place(&root))), Arc::new(ValueStore::new(place(&root)))];
     let tasks = stores.map(|store| {
         tokio::spawn(async move {
             for _ in 0..200 {
@@ -75,7 +78,7 @@ async fn concurrent_increments_lose_nothing() {
                         None => (0_u32, None),
                     };
                     let next = (number + 1).to_string();
-                    match store.write("n", next.as_bytes(), Expected::Version(version), QUOTA).await {
+                    match store.write("n", next.as_bytes(), ExpectedVersion::Version(version), QUOTA).await {
                         Ok(_) => break,
                         Err(StoreError::Changed) => {}
                         Err(error) => panic!("{error}"),
@@ -87,13 +90,13 @@ async fn concurrent_increments_lose_nothing() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(value(&Store::new(place(&root)), "n").await, Some(b"400".to_vec()));
+    assert_eq!(value(&ValueStore::new(place(&root)), "n").await, Some(b"400".to_vec()));
 }
 
 #[tokio::test]
 async fn kill_at_any_byte_of_a_write_keeps_the_value_before_it() {
     let (_directory, root) = root();
-    let (place, store) = (place(&root), Store::new(place(&root)));
+    let (place, store) = (place(&root), ValueStore::new(place(&root)));
     set(&store, "a", b"before").await.unwrap();
     let before = fs::metadata(&place.values).unwrap().len();
     set(&store, "a", b"after it, at greater length").await.unwrap();
@@ -106,7 +109,7 @@ async fn kill_at_any_byte_of_a_write_keeps_the_value_before_it() {
                 continue;
             }
             fs::write(&place.values, bytes).unwrap();
-            let found = Store::new(place.clone()).get("a").await;
+            let found = ValueStore::new(place.clone()).get("a").await;
             // Zeros in the middle of a record are damage or its absence, and never another value.
             assert!(
                 matches!(&found, Ok(Some((value, _))) if value == b"before") || found.is_err(),
@@ -114,9 +117,9 @@ async fn kill_at_any_byte_of_a_write_keeps_the_value_before_it() {
             );
         }
         fs::write(&place.values, &whole[..length]).unwrap();
-        let store = Store::new(place.clone());
+        let store = ValueStore::new(place.clone());
         set(&store, "b", b"more").await.unwrap();
-        assert_eq!(value(&Store::new(place.clone()), "a").await.as_deref(), Some(&b"before"[..]), "{length}");
+        assert_eq!(value(&ValueStore::new(place.clone()), "a").await.as_deref(), Some(&b"before"[..]), "{length}");
         assert_eq!(value(&store, "b").await.as_deref(), Some(&b"more"[..]), "{length}");
     }
 }
@@ -124,7 +127,7 @@ async fn kill_at_any_byte_of_a_write_keeps_the_value_before_it() {
 #[tokio::test]
 async fn damage_at_any_byte_is_reported_and_never_read_as_a_value() {
     let (_directory, root) = root();
-    let (place, store) = (place(&root), Store::new(place(&root)));
+    let (place, store) = (place(&root), ValueStore::new(place(&root)));
     for key in ["a", "b", "c"] {
         set(&store, key, format!("value of {key}").as_bytes()).await.unwrap();
     }
@@ -133,7 +136,7 @@ async fn damage_at_any_byte_is_reported_and_never_read_as_a_value() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x20;
         fs::write(&place.values, bytes).unwrap();
-        let store = Store::new(place.clone());
+        let store = ValueStore::new(place.clone());
         let read = store.get("a").await;
         let written = set(&store, "d", b"x").await;
         assert!(read.is_err() && written.is_err(), "{at}: {read:?} {written:?}");
@@ -151,8 +154,8 @@ async fn damage_at_any_byte_is_reported_and_never_read_as_a_value() {
 #[tokio::test]
 async fn quota_counts_keys_values_and_their_overhead() {
     let (_directory, root) = root();
-    let store = Store::new(place(&root));
-    let write = |key, value| store.write(key, value, Expected::Anything, 2 * OVERHEAD + 20);
+    let store = ValueStore::new(place(&root));
+    let write = |key, value| store.write(key, value, ExpectedVersion::Anything, 2 * OVERHEAD + 20);
     write("a", b"123456789").await.unwrap();
     write("b", b"123456789").await.unwrap();
     assert!(matches!(write("c", b"").await, Err(StoreError::Quota(0))));
@@ -162,16 +165,16 @@ async fn quota_counts_keys_values_and_their_overhead() {
     assert!(matches!(write("c", b"12345678901").await, Err(StoreError::Quota(11))));
     write("c", b"1234567890").await.unwrap();
     // A lowered quota forbids growth only.
-    assert!(store.write("c", b"123", Expected::Anything, 0).await.is_ok());
-    assert!(matches!(store.write("c", b"1234", Expected::Anything, 0).await, Err(StoreError::Quota(0))));
+    assert!(store.write("c", b"123", ExpectedVersion::Anything, 0).await.is_ok());
+    assert!(matches!(store.write("c", b"1234", ExpectedVersion::Anything, 0).await, Err(StoreError::Quota(0))));
 }
 
 #[tokio::test]
 async fn overwritten_values_do_not_fill_the_disk() {
     let (_directory, root) = root();
-    let (place, store) = (place(&root), Store::new(place(&root)));
+    let (place, store) = (place(&root), ValueStore::new(place(&root)));
     set(&store, "kept", b"kept").await.unwrap();
-    let reader = Store::new(place.clone());
+    let reader = ValueStore::new(place.clone());
     for round in 0..40_u8 {
         set(&store, "large", &vec![round; 100_000]).await.unwrap();
         assert_eq!(value(&reader, "large").await, Some(vec![round; 100_000]));
@@ -184,7 +187,7 @@ async fn overwritten_values_do_not_fill_the_disk() {
 #[tokio::test]
 async fn keys_are_listed_in_pages_by_prefix() {
     let (_directory, root) = root();
-    let store = Store::new(place(&root));
+    let store = ValueStore::new(place(&root));
     for key in ["b/2", "a", "b/1", "b/10", "B", "ü", "b0", "b\0"] {
         set(&store, key, b"x").await.unwrap();
     }
@@ -202,7 +205,7 @@ async fn keys_are_listed_in_pages_by_prefix() {
 #[tokio::test]
 async fn keys_that_look_alike_are_different() {
     let (_directory, root) = root();
-    let store = Store::new(place(&root));
+    let store = ValueStore::new(place(&root));
     let long = "x".repeat(MAX_KEY);
     let keys = ["k", "K", "k ", " k", "k\0", "é", "e\u{301}", "../k", "/k", "k/", ".", "..", "CON", "k\n", &long];
     for (number, key) in keys.iter().enumerate() {
@@ -217,7 +220,7 @@ async fn keys_that_look_alike_are_different() {
     }
     assert!(matches!(set(&store, "v", &vec![0; MAX_VALUE + 1]).await, Err(StoreError::Invalid(_))));
     set(&store, "v", &vec![7; MAX_VALUE]).await.unwrap_err();
-    store.write("v", &vec![7; MAX_VALUE], Expected::Anything, 2 * QUOTA).await.unwrap();
+    store.write("v", &vec![7; MAX_VALUE], ExpectedVersion::Anything, 2 * QUOTA).await.unwrap();
     assert_eq!(value(&store, "v").await, Some(vec![7; MAX_VALUE]));
 }
 
@@ -231,7 +234,7 @@ async fn links_and_readable_files_are_refused_and_directories_are_private() {
     fs::create_dir(&elsewhere).unwrap();
     for level in &place.directories {
         symlink(&elsewhere, level).unwrap();
-        let store = Store::new(place.clone());
+        let store = ValueStore::new(place.clone());
         assert!(matches!(set(&store, "a", b"x").await, Err(StoreError::Io(_))), "{}", level.display());
         assert!(matches!(store.get("a").await, Err(StoreError::Io(_))), "{}", level.display());
         assert!(fs::read_dir(&elsewhere).unwrap().next().is_none());
@@ -242,11 +245,11 @@ async fn links_and_readable_files_are_refused_and_directories_are_private() {
         // The attempt before may have left its lock.
         let _ = fs::remove_file(file);
         symlink(elsewhere.join("file"), file).unwrap();
-        assert!(set(&Store::new(place.clone()), "a", b"x").await.is_err(), "{}", file.display());
+        assert!(set(&ValueStore::new(place.clone()), "a", b"x").await.is_err(), "{}", file.display());
         assert!(!elsewhere.join("file").exists());
         fs::remove_file(file).unwrap();
     }
-    let store = Store::new(place.clone());
+    let store = ValueStore::new(place.clone());
     set(&store, "a", b"x").await.unwrap();
     for (path, mode) in place.directories.iter().map(|path| (path, 0o700)).chain([(&place.values, 0o600)]) {
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, mode, "{}", path.display());
@@ -259,7 +262,9 @@ async fn links_and_readable_files_are_refused_and_directories_are_private() {
 async fn session_values_are_copied_and_removed_with_it() {
     let (_directory, root) = root();
     let (storage, keeper, other) = (PluginStorage::new(&root), identity("/a.wasm"), identity("/b.wasm"));
-    let at = |identity: &Identity, session: &str| Store::new(Place::of_session(&root, identity, session));
+    let at = |identity: &PluginIdentity, session: &str| {
+        ValueStore::new(StorageLocation::of_session(&root, identity, session))
+    };
     storage.copy_session("none", "copy").unwrap();
     set(&at(&keeper, "one"), "a", b"1").await.unwrap();
     set(&at(&other, "one"), "a", b"other").await.unwrap();
@@ -282,10 +287,13 @@ async fn session_values_are_copied_and_removed_with_it() {
 #[tokio::test]
 async fn versions_do_not_repeat_after_all_values_were_removed() {
     let (_directory, root) = root();
-    let store = Store::new(place(&root));
+    let store = ValueStore::new(place(&root));
     let old = set(&store, "a", b"1").await.unwrap();
     let storage = PluginStorage::new(&root);
     storage.clear(&storage.plugins().unwrap()[0]).unwrap();
-    set(&Store::new(place(&root)), "a", b"2").await.unwrap();
-    assert!(matches!(store.write("a", b"3", Expected::Version(Some(old)), QUOTA).await, Err(StoreError::Changed)));
+    set(&ValueStore::new(place(&root)), "a", b"2").await.unwrap();
+    assert!(matches!(
+        store.write("a", b"3", ExpectedVersion::Version(Some(old)), QUOTA).await,
+        Err(StoreError::Changed)
+    ));
 }

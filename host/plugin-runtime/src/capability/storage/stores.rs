@@ -1,7 +1,7 @@
 //! The stores in use, shared by all calls of a process.
 
-use super::place::Place;
-use super::store::Store;
+use super::place::StorageLocation;
+use super::store::ValueStore;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,19 +12,19 @@ const MAX_OPEN: usize = 32;
 /// The stores in use, by the path of their file.
 #[derive(Default)]
 pub(crate) struct Stores {
-    open: Mutex<Open>,
+    open: Mutex<OpenStores>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenStores {
     /// Each with the time of its last use.
-    stores: HashMap<PathBuf, (u64, Arc<Store>)>,
+    stores: HashMap<PathBuf, (u64, Arc<ValueStore>)>,
     time: u64,
 }
 
 impl Stores {
     /// Returns the store of a file, the same for all calls that use it at the same time.
-    pub(super) fn at(&self, place: Place) -> Arc<Store> {
+    pub(super) fn at(&self, place: StorageLocation) -> Arc<ValueStore> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.time += 1;
         let now = open.time;
@@ -35,13 +35,13 @@ impl Stores {
         if open.stores.len() >= MAX_OPEN {
             open.forget_one();
         }
-        let (path, store) = (place.values.clone(), Arc::new(Store::new(place)));
+        let (path, store) = (place.values.clone(), Arc::new(ValueStore::new(place)));
         open.stores.insert(path, (now, store.clone()));
         store
     }
 }
 
-impl Open {
+impl OpenStores {
     /// Drops the store that no call uses and whose last use is the longest ago.
     fn forget_one(&mut self) {
         let idle = self.stores.iter().filter(|(_, (_, store))| Arc::strong_count(store) == 1);

@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::ui as wit;
 use pinion_protocol::text::{one_line, without_controls};
-use pinion_protocol::{Block, Span, SpanStyle};
+use pinion_protocol::{DrawingBlock, Span, SpanStyle};
 
 /// Rows and bytes of a drawing.
 const MAX_ROWS: usize = 200;
@@ -36,7 +36,7 @@ pub(super) fn bytes(blocks: &[wit::Block]) -> usize {
 ///
 /// # Errors
 /// They exceed a bound; the text says which.
-pub(super) fn checked(blocks: Vec<wit::Block>) -> Result<Vec<Block>, String> {
+pub(super) fn checked(blocks: Vec<wit::Block>) -> Result<Vec<DrawingBlock>, String> {
     let size = bytes(&blocks);
     if size > MAX_BYTES {
         return Err(format!("a drawing of {size} bytes, of at most {MAX_BYTES}"));
@@ -45,7 +45,7 @@ pub(super) fn checked(blocks: Vec<wit::Block>) -> Result<Vec<Block>, String> {
     if let Some(columns) = blocks.iter().map(columns).find(|columns| *columns > MAX_COLUMNS) {
         return Err(format!("a table of {columns} columns, of at most {MAX_COLUMNS}"));
     }
-    let blocks: Vec<Block> = blocks.into_iter().map(block).collect();
+    let blocks: Vec<DrawingBlock> = blocks.into_iter().map(block).collect();
     let rows: usize = blocks.iter().map(|block| block.lines().len()).sum();
     if rows > MAX_ROWS {
         return Err(format!("a drawing of {rows} rows, of at most {MAX_ROWS}"));
@@ -53,24 +53,26 @@ pub(super) fn checked(blocks: Vec<wit::Block>) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
-fn block(block: wit::Block) -> Block {
+fn block(block: wit::Block) -> DrawingBlock {
     let cells = |cells: Vec<String>| cells.iter().map(|cell| line(cell, MAX_CELL)).collect::<Vec<_>>();
     match block {
         wit::Block::Lines(lines) => {
             let spans = |spans: Vec<wit::Span>| spans.into_iter().map(span).collect();
-            Block::Lines { lines: lines.into_iter().map(spans).collect() }
+            DrawingBlock::Lines { lines: lines.into_iter().map(spans).collect() }
         }
         wit::Block::Table(table) => {
-            Block::Table { header: cells(table.header), rows: table.rows.into_iter().map(cells).collect() }
+            DrawingBlock::Table { header: cells(table.header), rows: table.rows.into_iter().map(cells).collect() }
         }
-        wit::Block::Diff(text) => Block::Diff { text: without_controls(&text) },
-        wit::Block::Markdown(text) => Block::Markdown { text: without_controls(&text) },
-        wit::Block::Bar(bar) => Block::Bar { label: line(&bar.label, MAX_CELL), done: bar.done, total: bar.total },
+        wit::Block::Diff(text) => DrawingBlock::Diff { text: without_controls(&text) },
+        wit::Block::Markdown(text) => DrawingBlock::Markdown { text: without_controls(&text) },
+        wit::Block::Bar(bar) => {
+            DrawingBlock::Bar { label: line(&bar.label, MAX_CELL), done: bar.done, total: bar.total }
+        }
         wit::Block::Other(json) => {
             let parsed: Option<serde_json::Value> = serde_json::from_str(&json).ok();
             let text = parsed.as_ref().and_then(|value| value.get("text")?.as_str()).unwrap_or_default();
             let line = |text: &str| vec![Span::new(without_controls(text), SpanStyle::Plain)];
-            Block::Lines { lines: text.lines().map(line).collect() }
+            DrawingBlock::Lines { lines: text.lines().map(line).collect() }
         }
     }
 }
@@ -119,7 +121,8 @@ mod tests {
             wit::Block::Lines(vec![vec![span("  a\x1b[2J\nb\u{202e}")]]),
             wit::Block::Other(r#"{"text": "c\u0007"}"#.to_owned()),
         ]);
-        let text: Vec<String> = drawn.unwrap().iter().flat_map(Block::lines).flatten().map(|span| span.text).collect();
+        let text: Vec<String> =
+            drawn.unwrap().iter().flat_map(DrawingBlock::lines).flatten().map(|span| span.text).collect();
         assert_eq!(text, ["  a[2J b\\u{202e}", "c"]);
     }
 }

@@ -4,7 +4,7 @@ use super::{MAX_DIALOGS, Ui, blocks};
 use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
 use crate::calls::state::State;
 use pinion_protocol::text::{one_line, without_controls};
-use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogKind, DrawnPart, Form, FormSchema, Services};
+use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, DrawnPart, FormSchema, Services};
 use wasmtime::component::{HasSelf, Linker};
 
 /// Bytes and lines of a question.
@@ -141,7 +141,7 @@ impl State {
         let mut hint = String::new();
         loop {
             let (services, question) = self.open_dialog(&format!("{question}{hint}"))?;
-            let shown = Form { plugin: self.plugin.to_string(), question, schema: form.shown().clone() };
+            let shown = DialogForm { plugin: self.plugin.to_string(), question, schema: form.shown().clone() };
             let Some(answer) = self.call.deadline.wait_for_person(services.fill(shown)).await else {
                 self.account.capabilities.ui.give_back();
                 return Ok(None);

@@ -31,7 +31,7 @@ impl Capability for Ui {
     type Entry = Entry;
     type Grant = Grant;
     type Held = ();
-    type Account = Account;
+    type Account = DialogAccount;
 
     fn parse(value: Option<&str>, _workspace: &Path) -> Option<Entry> {
         value.is_none().then_some(true)
@@ -55,18 +55,18 @@ impl Capability for Ui {
 }
 
 /// Dialogs that a call has opened.
-pub(crate) struct Account {
+pub(crate) struct DialogAccount {
     dialogs: u64,
 }
 
-impl Account {
+impl DialogAccount {
     /// Takes back the count of a dialog that was not opened.
     pub(crate) fn give_back(&mut self) {
         self.dialogs = self.dialogs.saturating_sub(1);
     }
 }
 
-impl super::definition::Account for Account {
+impl super::definition::CapabilityAccount for DialogAccount {
     fn open(_limits: &Limits) -> Self {
         Self { dialogs: 0 }
     }

@@ -6,7 +6,7 @@
 //! operation finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the
 //! guest's later `drop` of it does no harm.
 
-use super::listing::Listing;
+use super::listing::DirectoryStream;
 use crate::limits::descriptors::Permit;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -119,7 +119,7 @@ fn close_output(table: &mut ResourceTable, number: u32) {
 }
 
 fn close_listing(table: &mut ResourceTable, number: u32) {
-    if let Ok(slot) = table.get_mut(&Resource::<Listing>::new_borrow(number)) {
-        *slot = Listing::default();
+    if let Ok(slot) = table.get_mut(&Resource::<DirectoryStream>::new_borrow(number)) {
+        *slot = DirectoryStream::default();
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     fn input(content: &[u8], at: u64) -> FileInput {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let (hold, _) = StreamHold::new(Arc::new(Arc::new(Share::default()).take().unwrap()));
+        let (hold, _) = StreamHold::new(Arc::new(Arc::new(Share::default()).acquire_permit().unwrap()));
         FileInput { file: Arc::new(file), at, bytes: Arc::default(), _hold: hold }
     }
 

@@ -19,9 +19,9 @@ const MAX_NAME_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The remaining entries of a directory stream.
 #[derive(Default)]
-pub(super) struct Listing {
-    entries: std::vec::IntoIter<Entry>,
-    held: Option<Held>,
+pub(super) struct DirectoryStream {
+    entries: std::vec::IntoIter<StreamEntry>,
+    held: Option<HeldEntries>,
 }
 
 /// Entries that the streams of an instance hold together.
@@ -32,22 +32,22 @@ pub(crate) struct ListedEntries {
 }
 
 /// An entry of a directory; without a name if the name is not Unicode.
-struct Entry {
+struct StreamEntry {
     name: Option<String>,
     kind: DescriptorType,
 }
 
 /// The entries that one stream accounts for; released when it is dropped.
-struct Held {
+struct HeldEntries {
     of: Arc<ListedEntries>,
     entries: u64,
     bytes: u64,
 }
 
-impl Listing {
+impl DirectoryStream {
     /// Reads a directory, without the entries of these names.
-    pub(super) fn of(directory: &File, hidden: &[OsString], all: &Arc<ListedEntries>) -> FsResult<Self> {
-        let mut held = Held { of: all.clone(), entries: 0, bytes: 0 };
+    pub(super) fn read_directory(directory: &File, hidden: &[OsString], all: &Arc<ListedEntries>) -> FsResult<Self> {
+        let mut held = HeldEntries { of: all.clone(), entries: 0, bytes: 0 };
         let mut entries = Vec::new();
         for entry in read_base_dir(directory)? {
             let entry = entry?;
@@ -59,7 +59,7 @@ impl Listing {
                 tracing::warn!(entries = held.entries, "a plugin's directory streams hold too many entries");
                 return Err(ErrorCode::InsufficientMemory.into());
             }
-            entries.push(Entry {
+            entries.push(StreamEntry {
                 kind: entry.file_type().map_or(DescriptorType::Unknown, kind_of),
                 name: name.into_string().ok(),
             });
@@ -69,8 +69,8 @@ impl Listing {
 
     pub(super) fn next(&mut self) -> FsResult<Option<DirectoryEntry>> {
         match self.entries.next() {
-            Some(Entry { name: Some(name), kind }) => Ok(Some(DirectoryEntry { type_: kind, name })),
-            Some(Entry { name: None, .. }) => Err(ErrorCode::IllegalByteSequence.into()),
+            Some(StreamEntry { name: Some(name), kind }) => Ok(Some(DirectoryEntry { type_: kind, name })),
+            Some(StreamEntry { name: None, .. }) => Err(ErrorCode::IllegalByteSequence.into()),
             None => {
                 self.held = None;
                 Ok(None)
@@ -79,7 +79,7 @@ impl Listing {
     }
 }
 
-impl Held {
+impl HeldEntries {
     fn add(&mut self, bytes: u64) -> bool {
         self.entries += 1;
         self.bytes += bytes;
@@ -89,7 +89,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldEntries {
     fn drop(&mut self) {
         self.of.entries.fetch_sub(self.entries, Ordering::Relaxed);
         self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);

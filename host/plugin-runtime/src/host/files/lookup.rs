@@ -6,11 +6,11 @@
 //! that holds it, without following links. So the checked entry is the used one.
 
 use super::handles::{Handle, blank};
-use super::{Fd, Files};
+use super::{Fd, WasiFiles};
 use cap_primitives::fs::{self, Metadata};
-use pinion_workspace::grants::access::Access;
+use pinion_workspace::grants::access::FileAccess;
 use pinion_workspace::grants::protected::is_read_only_name;
-use pinion_workspace::grants::roots::Opened;
+use pinion_workspace::grants::roots::OpenRoot;
 use pinion_workspace::paths::beneath::{AtEnd, Spot};
 use pinion_workspace::paths::identity::identity;
 use std::ffi::{OsStr, OsString};
@@ -34,7 +34,7 @@ pub(super) enum Purpose {
     /// Read metadata.
     Look,
     /// Open it.
-    Open(Access),
+    Open(FileAccess),
     /// Create or change it.
     Change,
     /// Rename, replace or remove it.
@@ -67,13 +67,13 @@ impl At {
 }
 
 /// Returns the access that opening needs.
-pub(super) fn needed(open: OpenFlags, flags: DescriptorFlags) -> Access {
+pub(super) fn needed(open: OpenFlags, flags: DescriptorFlags) -> FileAccess {
     let writes = flags.contains(DescriptorFlags::WRITE)
         || open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE);
-    if writes { Access::Write } else { Access::Read }
+    if writes { FileAccess::Write } else { FileAccess::Read }
 }
 
-impl Files<'_> {
+impl WasiFiles<'_> {
     /// Returns a handle that belongs to this call, or to a granted directory that this call may use.
     pub(super) fn live(&self, fd: &Fd) -> FsResult<&Handle> {
         match self.handles.get(fd.rep()) {
@@ -100,9 +100,9 @@ impl Files<'_> {
             _ if opened.is_file() => false,
             Purpose::Look => opened.denied.is_empty(),
             // Everything that a writing call opens must have a location.
-            Purpose::Open(Access::Read) => {
+            Purpose::Open(FileAccess::Read) => {
                 let excludes_nothing = self.call.plugin().policy().protected().exclusions().is_empty();
-                opened.denied.is_empty() && at_most == Some(Access::Read) && excludes_nothing
+                opened.denied.is_empty() && at_most == Some(FileAccess::Read) && excludes_nothing
             }
             _ => false,
         };
@@ -155,13 +155,13 @@ impl Files<'_> {
         let policy = self.call.plugin().policy();
         let is_plugin =
             || spot.found.as_ref().and_then(identity).is_some_and(|file| policy.protected().is_plugin(file));
-        if purpose.access() == Access::Write && is_plugin() {
+        if purpose.access() == FileAccess::Write && is_plugin() {
             return Err(ErrorCode::NotPermitted.into());
         }
         if purpose == Purpose::Displace && (spot.name.is_none() || policy.is_pinned(&target)) {
             return Err(ErrorCode::NotPermitted.into());
         }
-        Ok(if access == Some(Access::Write) { FsPerms::ReadWrite } else { FsPerms::ReadOnly })
+        Ok(if access == Some(FileAccess::Write) { FsPerms::ReadWrite } else { FsPerms::ReadOnly })
     }
 
     /// Puts a directory into the table, for one operation.
@@ -196,13 +196,13 @@ impl Files<'_> {
     pub(super) fn check_listing(&self, fd: &Fd) -> FsResult<()> {
         let Handle::Granted(root) = self.live(fd)? else { return Ok(()) };
         let opened = self.opened(*root)?;
-        if opened.is_file() && self.call.access(&opened.location) < Some(Access::Read) {
+        if opened.is_file() && self.call.access(&opened.location) < Some(FileAccess::Read) {
             return Err(ErrorCode::NotPermitted.into());
         }
         Ok(())
     }
 
-    pub(super) fn opened(&self, root: usize) -> FsResult<Arc<Opened>> {
+    pub(super) fn opened(&self, root: usize) -> FsResult<Arc<OpenRoot>> {
         let plugin = self.call.plugin();
         let root = plugin.roots().get(root).ok_or(ErrorCode::BadDescriptor)?;
         Ok(plugin.open(root)?.clone())
@@ -210,16 +210,16 @@ impl Files<'_> {
 }
 
 impl Purpose {
-    fn access(self) -> Access {
+    fn access(self) -> FileAccess {
         match self {
-            Self::Look => Access::Read,
+            Self::Look => FileAccess::Read,
             Self::Open(access) => access,
-            Self::Change | Self::Displace => Access::Write,
+            Self::Change | Self::Displace => FileAccess::Write,
         }
     }
 }
 
-impl Files<'_> {
+impl WasiFiles<'_> {
     /// Refuses to rename a directory that has a read-only name somewhere inside, or too many entries to be sure: that
     /// would move files that decide which programs run. Refuses one with an excluded file for the same reason.
     pub(super) fn refuse_to_move(&mut self, spot: &Spot) -> FsResult<()> {
@@ -235,7 +235,7 @@ impl Files<'_> {
         let refused = refuse_inside(spot, &mut is_fixed);
         if let Some((path, pattern)) = excluded {
             self.account.excluded =
-                Some(self.call.excluded(&from.join(path).to_string_lossy(), &pattern, Access::Write));
+                Some(self.call.excluded(&from.join(path).to_string_lossy(), &pattern, FileAccess::Write));
         }
         refused
     }

@@ -10,14 +10,14 @@ use crate::bindings::pinion::plugin::workspace::{self as wit, ReplaceError};
 use crate::calls::deadline::Deadline;
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
-use crate::capability::files::place::{Place, Unopened};
+use crate::capability::files::place::{GrantedLocation, Unopened};
 use cap_std::fs::Dir;
-use pinion_workspace::grants::access::Access;
-use pinion_workspace::grants::roots::{Opened, find};
+use pinion_workspace::grants::access::FileAccess;
+use pinion_workspace::grants::roots::{OpenRoot, find};
 use pinion_workspace::paths::beneath::{AtEnd, Spot, find_or_make};
 use pinion_workspace::paths::identity::identity;
 use pinion_workspace::{
-    Interrupt, Known, WalkRoot, WorkspaceError, has_content, io_error, read, read_text, replace_file,
+    Interrupt, KnownFileState, WalkRoot, WorkspaceError, has_content, io_error, read, read_text, replace_file,
 };
 use std::io;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Interrupt for Deadline {
 
 impl wit::Host for State {
     async fn resolve(&mut self, path: String) -> wasmtime::Result<Result<String, wit::WorkspaceError>> {
-        let resolved = match self.call.authority.place(&path, Access::Read) {
+        let resolved = match self.call.authority.find_location(&path, FileAccess::Read) {
             Ok(place) if place.relative.as_os_str().is_empty() => Ok(place.root.path.to_string_lossy().into_owned()),
             Ok(place) => Ok(place.root.path.join(&place.relative).to_string_lossy().into_owned()),
             Err(denied) => Err(wit::WorkspaceError::Denied(denied.to_string())),
@@ -45,7 +45,7 @@ impl wit::Host for State {
         offset: u64,
         limit: u32,
     ) -> wasmtime::Result<Result<wit::Chunk, wit::WorkspaceError>> {
-        let chunk = self.root(&path, Access::Read).and_then(|root| read(&root, offset, limit));
+        let chunk = self.root(&path, FileAccess::Read).and_then(|root| read(&root, offset, limit));
         if let Ok(chunk) = &chunk {
             self.count_read(chunk.content.len());
         }
@@ -53,7 +53,7 @@ impl wit::Host for State {
     }
 
     async fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, wit::WorkspaceError>> {
-        let text = self.root(&path, Access::Read).and_then(|root| read_text(&root));
+        let text = self.root(&path, FileAccess::Read).and_then(|root| read_text(&root));
         if let Ok(text) = &text {
             self.count_read(text.len());
         }
@@ -66,7 +66,7 @@ impl wit::Host for State {
         content: Vec<u8>,
     ) -> wasmtime::Result<Result<(), wit::WorkspaceError>> {
         self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
-        let replaced = self.replace(&path, &content, &Expected::Anything);
+        let replaced = self.replace(&path, &content, &ExpectedFileState::Anything);
         if replaced.is_ok() {
             self.account.capabilities.files.files += 1;
         }
@@ -87,7 +87,8 @@ impl wit::Host for State {
         expected: Option<Vec<u8>>,
     ) -> wasmtime::Result<Result<(), ReplaceError>> {
         self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
-        let replaced = self.replace(&path, &content, &expected.map_or(Expected::AsRead, Expected::Content));
+        let replaced =
+            self.replace(&path, &content, &expected.map_or(ExpectedFileState::AsRead, ExpectedFileState::Content));
         if replaced.is_ok() {
             self.account.capabilities.files.files += 1;
         }
@@ -98,7 +99,7 @@ impl wit::Host for State {
         &mut self,
         options: wit::WalkOptions,
     ) -> wasmtime::Result<Result<wit::WalkResult, wit::WorkspaceError>> {
-        let root = self.root(&options.root, Access::Read);
+        let root = self.root(&options.root, FileAccess::Read);
         let result = root.and_then(|root| pinion_workspace::walk(&root, &walk_options(options), &self.call.deadline));
         if let Ok(result) = &result {
             self.account.capabilities.files.files += result.entries.len() as u64;
@@ -111,7 +112,7 @@ impl wit::Host for State {
         files: wit::WalkOptions,
         what: wit::SearchOptions,
     ) -> wasmtime::Result<Result<wit::SearchResult, wit::WorkspaceError>> {
-        let root = self.root(&files.root, Access::Read);
+        let root = self.root(&files.root, FileAccess::Read);
         let found = root.and_then(|root| {
             let (files, what) = (walk_options(files), search_options(what));
             pinion_workspace::search(&root, &files, &what, &self.call.deadline)
@@ -133,7 +134,7 @@ impl State {
     }
 
     /// Finds and opens the root of a walk.
-    fn root(&self, path: &str, access: Access) -> Result<WalkRoot, WorkspaceError> {
+    fn root(&self, path: &str, access: FileAccess) -> Result<WalkRoot, WorkspaceError> {
         let (place, opened) = self.granted_root(path, access)?;
         let failed = |error: io::Error| io_error(path, &error);
         let spot = find(opened, &place.relative, AtEnd::Follow).map_err(failed)?;
@@ -160,7 +161,7 @@ impl State {
 
     /// Remembers the present state of a file for the session of the call.
     fn note(&self, path: &str) -> Result<(), WorkspaceError> {
-        let spot = self.root(path, Access::Read)?.spot;
+        let spot = self.root(path, FileAccess::Read)?.spot;
         if let Some(found) = &spot.found {
             self.read_files.note(&self.call.session, &spot.target(), found);
         }
@@ -168,7 +169,7 @@ impl State {
     }
 
     /// Replaces a file that is as expected. Calls that replace the same file wait for each other.
-    fn replace(&self, path: &str, content: &[u8], expected: &Expected) -> Result<(), ReplaceError> {
+    fn replace(&self, path: &str, content: &[u8], expected: &ExpectedFileState) -> Result<(), ReplaceError> {
         let spot = self.writable(path)?;
         let failed = |error: io::Error| ReplaceError::from(io_error(path, &error));
         let (session, target) = (&self.call.session, spot.target());
@@ -176,16 +177,16 @@ impl State {
         let found = spot.metadata_now().map_err(failed)?;
         let known = self.read_files.known(session, &target, found.as_ref());
         let is_expected = match expected {
-            Expected::Anything => true,
-            Expected::AsRead => known != Known::Changed,
-            Expected::Content(old) => has_content(&spot, old).map_err(failed)?,
+            ExpectedFileState::Anything => true,
+            ExpectedFileState::AsRead => known != KnownFileState::Changed,
+            ExpectedFileState::Content(old) => has_content(&spot, old).map_err(failed)?,
         };
         if !is_expected {
             return Err(ReplaceError::Changed);
         }
         replace_file(&spot, content).map_err(failed)?;
         // The session knows a file that it wrote whole, and one that it changed in part if it knew the rest.
-        if (known == Known::Current || matches!(expected, Expected::AsRead))
+        if (known == KnownFileState::Current || matches!(expected, ExpectedFileState::AsRead))
             && let Ok(Some(new)) = spot.metadata_now()
         {
             self.read_files.note(session, &target, &new);
@@ -195,7 +196,7 @@ impl State {
 
     /// Finds the place of a file to replace, and creates missing directories.
     fn writable(&self, path: &str) -> Result<Spot, WorkspaceError> {
-        let (place, opened) = self.granted_root(path, Access::Write)?;
+        let (place, opened) = self.granted_root(path, FileAccess::Write)?;
         let (authority, plugin) = (&self.call.authority, self.call.authority.plugin());
         // A granted file may be replaced by another one: the grant is for its place.
         let is_boundary = |target: &Path| match opened.is_file() && *target == place.root.real {
@@ -204,38 +205,42 @@ impl State {
         };
         let may_write = |spot: &Spot| {
             let found = spot.found.as_ref().and_then(identity);
-            authority.access(&spot.target()) == Some(Access::Write)
+            authority.access(&spot.target()) == Some(FileAccess::Write)
                 && !is_boundary(&spot.target())
                 && !found.is_some_and(|file| plugin.policy().protected().is_plugin(file))
         };
         let exclusions = plugin.policy().protected().exclusions().exclusions();
         let may_make = |location: &Path| match authority.access(location) {
-            Some(Access::Write) if exclusions.of(location, true).is_none() => Ok(()),
+            Some(FileAccess::Write) if exclusions.find_pattern(location, true).is_none() => Ok(()),
             _ => Err(io::ErrorKind::PermissionDenied.into()),
         };
-        let refused = || WorkspaceError::Denied(authority.refusal(path, Access::Write).to_string());
+        let refused = || WorkspaceError::Denied(authority.refusal(path, FileAccess::Write).to_string());
         // Checked before any directory is created.
-        if authority.access(&place.root.real.join(&place.relative)) < Some(Access::Write) {
+        if authority.access(&place.root.real.join(&place.relative)) < Some(FileAccess::Write) {
             return Err(refused());
         }
-        if let Some(pattern) = exclusions.of(&place.root.real.join(&place.relative), false) {
-            return Err(WorkspaceError::Denied(authority.excluded(path, pattern, Access::Write).to_string()));
+        if let Some(pattern) = exclusions.find_pattern(&place.root.real.join(&place.relative), false) {
+            return Err(WorkspaceError::Denied(authority.excluded(path, pattern, FileAccess::Write).to_string()));
         }
         let spot = find_or_make(&opened.directory, &opened.location, &opened.path(&place.relative), &may_make)
             .map_err(|error| io_error(path, &error))?;
         if !may_write(&spot) {
             return Err(refused());
         }
-        match authority.exclusion(path, &spot, Access::Write) {
+        match authority.exclusion(path, &spot, FileAccess::Write) {
             Some(denied) => Err(WorkspaceError::Denied(denied.to_string())),
             None => Ok(spot),
         }
     }
 
     /// Finds the granted directory around a path, open.
-    fn granted_root(&self, path: &str, access: Access) -> Result<(Place<'_>, &Arc<Opened>), WorkspaceError> {
+    fn granted_root(
+        &self,
+        path: &str,
+        access: FileAccess,
+    ) -> Result<(GrantedLocation<'_>, &Arc<OpenRoot>), WorkspaceError> {
         let denied = |denied: Denied| WorkspaceError::Denied(denied.to_string());
-        let place = self.call.authority.place(path, access).map_err(denied)?;
+        let place = self.call.authority.find_location(path, access).map_err(denied)?;
         let opened = self.call.authority.open(path, &place, access).map_err(|unopened| match unopened {
             Unopened::Denied(refusal) => denied(refusal),
             Unopened::Failed(error) => io_error(path, &error),
@@ -245,7 +250,7 @@ impl State {
 }
 
 /// The condition for replacing a file.
-enum Expected {
+enum ExpectedFileState {
     Anything,
     /// The state that the session of the call last read. A file that the session did not read may be in any state.
     AsRead,

@@ -144,7 +144,7 @@ fn empty_messages_are_dropped_and_the_user_speaks_first_and_last() {
 #[test]
 fn invented_names_become_acceptable_and_hit_no_tool() {
     let tools = request(Vec::new()).tools;
-    let names = Names::of(&tools);
+    let names = ToolNames::from_tools(&tools);
     let expected = [
         ("read", "read"),
         ("functions_read", "functions_read"),

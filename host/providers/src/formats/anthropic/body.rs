@@ -1,11 +1,11 @@
 //! The request body.
 
 use crate::formats::acceptable::acceptable;
-use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
+use crate::formats::cache_control::{CacheBreakpoints, CacheControl, EPHEMERAL};
 use crate::formats::conversation::{
-    IdRule, NO_FAILURE_TEXT, NO_IMAGE, Turn, alternate, arguments, has_text, is_own, is_web_image, results_first,
+    IdRule, NO_FAILURE_TEXT, NO_IMAGE, RoleTurn, alternate, arguments, has_text, is_own, is_web_image, results_first,
 };
-use crate::models::{Effort, Model, ThinkingStyle, level_budget};
+use crate::models::{Effort, ModelSpec, ThinkingStyle, level_budget};
 use pinion_protocol::{
     AssistantMessage, Content, Image, Message, Request, StopReason, Thinking, ThinkingLevel, ToolChoice,
     ToolDefinition, ToolResultMessage,
@@ -22,14 +22,14 @@ const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
 /// The differences between a server and Anthropic's.
 #[derive(Debug, Clone, Copy)]
-pub struct Quirks {
+pub struct AnthropicQuirks {
     /// Accepts thinking without a signature, which its own models produce.
     pub unsigned_thinking: bool,
     /// The constraint on tool call IDs.
     pub(crate) ids: IdRule,
 }
 
-impl Quirks {
+impl AnthropicQuirks {
     /// Anthropic itself.
     pub const ANTHROPIC: Self = Self { unsigned_thinking: false, ids: IdRule::AtMost(64) };
 
@@ -44,24 +44,30 @@ const MIN_BUDGET: u64 = 1_024;
 ///
 /// # Errors
 /// None in practice: every request can be serialized.
-pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
+pub fn request_body(
+    request: &Request,
+    model: &ModelSpec,
+    provider: &str,
+    quirks: &AnthropicQuirks,
+) -> serde_json::Result<Vec<u8>> {
     let request = &acceptable(request, model, provider, quirks.ids);
     let options = &request.options;
     let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
-    let plan = ThinkingSettings::of(request, model, max_tokens);
-    let marks = Marks::of(options.cache);
+    let plan = ThinkingSettings::for_request(request, model, max_tokens);
+    let marks = CacheBreakpoints::for_policy(options.cache);
     let mut messages = turns(request, model, provider, quirks, plan.sends_back);
     if marks.messages && messages.len() >= 2 {
         let at = messages.len() - 2;
         mark_last(&mut messages[at].content);
     }
-    let system = has_text(&request.system).then(|| Block::text(&request.system, marks.system));
-    let mut tools: Vec<Tool<'_>> = request.tools.iter().map(|tool| Tool::of(tool)).collect();
+    let system = has_text(&request.system).then(|| AnthropicBlock::text(&request.system, marks.system));
+    let mut tools: Vec<AnthropicTool<'_>> =
+        request.tools.iter().map(|tool| AnthropicTool::from_definition(tool)).collect();
     if let Some(last) = tools.last_mut().filter(|_| marks.tools) {
         last.cache_control = Some(EPHEMERAL);
     }
     let is_without_thinking = plan.thinking.is_none() || matches!(plan.thinking, Some(ThinkingParam::Disabled));
-    let body = Body {
+    let body = AnthropicRequestBody {
         model: &request.model,
         max_tokens,
         stream: true,
@@ -80,8 +86,8 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
 }
 
 /// Returns the beta features that the body of this request requires, for the header `anthropic-beta`.
-pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
-    let plan = ThinkingSettings::of(request, model, model.max_output);
+pub fn betas(request: &Request, model: &ModelSpec) -> Vec<&'static str> {
+    let plan = ThinkingSettings::for_request(request, model, model.max_output);
     match plan.thinking {
         Some(ThinkingParam::Enabled { .. }) if model.known => vec![INTERLEAVED],
         Some(ThinkingParam::Adaptive { block_binding: Some(_), .. }) => vec![BINDING],
@@ -91,8 +97,8 @@ pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
 
 /// Returns the fields `thinking` and `output_config` for a Claude model behind another vendor's format, and the kind of
 /// thinking that they request.
-pub(crate) fn thinking_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
-    let plan = ThinkingSettings::of(request, model, max_tokens);
+pub(crate) fn thinking_fields(request: &Request, model: &ModelSpec, max_tokens: u64) -> (Map<String, Value>, Thinks) {
+    let plan = ThinkingSettings::for_request(request, model, max_tokens);
     let thinks = match &plan.thinking {
         None | Some(ThinkingParam::Disabled) => Thinks::No,
         Some(ThinkingParam::Enabled { .. }) => Thinks::WithBudget,
@@ -122,7 +128,7 @@ struct ThinkingSettings {
 }
 
 impl ThinkingSettings {
-    fn of(request: &Request, model: &Model, max_tokens: u64) -> Self {
+    fn for_request(request: &Request, model: &ModelSpec, max_tokens: u64) -> Self {
         let level = request.options.thinking;
         // A forced tool call excludes thinking. Where the model can do without thinking, the call wins.
         let off = level == ThinkingLevel::Off || (is_forced(request) && model.forced_tools);
@@ -161,25 +167,25 @@ fn is_forced(request: &Request) -> bool {
     !request.tools.is_empty() && matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_))
 }
 
-fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
+fn tool_choice<'a>(request: &'a Request, model: &ModelSpec) -> Option<AnthropicToolChoice<'a>> {
     match &request.tool_choice {
         _ if request.tools.is_empty() => None,
         ToolChoice::Auto => None,
-        ToolChoice::None => Some(Choice::None),
+        ToolChoice::None => Some(AnthropicToolChoice::None),
         ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools => None,
-        ToolChoice::Any => Some(Choice::Any),
-        ToolChoice::Tool(name) => Some(Choice::Tool { name }),
+        ToolChoice::Any => Some(AnthropicToolChoice::Any),
+        ToolChoice::Tool(name) => Some(AnthropicToolChoice::Tool { name }),
     }
 }
 
 /// Converts the conversation to turns that alternate, starting with the user.
 fn turns<'a>(
     request: &'a Request,
-    model: &Model,
+    model: &ModelSpec,
     provider: &str,
-    quirks: &Quirks,
+    quirks: &AnthropicQuirks,
     sends_back: bool,
-) -> Vec<Turn<Block<'a>>> {
+) -> Vec<RoleTurn<AnthropicBlock<'a>>> {
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
@@ -198,29 +204,29 @@ fn turns<'a>(
         })
     });
     let mut turns = alternate(messages);
-    results_first(&mut turns, |block| matches!(block, Block::ToolResult { .. }));
+    results_first(&mut turns, |block| matches!(block, AnthropicBlock::ToolResult { .. }));
     turns
 }
 
-fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
+fn user_block<'a>(part: &'a Content, model: &ModelSpec) -> Option<AnthropicBlock<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
-        Content::Image(image) => Some(Block::image(image, model)),
+        Content::Text { text } => has_text(text).then(|| AnthropicBlock::text(text, false)),
+        Content::Image(image) => Some(AnthropicBlock::image(image, model)),
         Content::Thinking(_) | Content::ToolCall(_) => None,
     }
 }
 
 /// A failed result may contain only text, and must not be empty.
-fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
+fn result_block<'a>(result: &'a ToolResultMessage, model: &ModelSpec) -> AnthropicBlock<'a> {
     let parts = result.content.iter().filter_map(|part| match (part, result.is_error) {
-        (Content::Image(_), true) => Some(Block::text(NO_IMAGE, false)),
+        (Content::Image(_), true) => Some(AnthropicBlock::text(NO_IMAGE, false)),
         _ => user_block(part, model),
     });
-    let mut content: Vec<Block<'a>> = parts.collect();
+    let mut content: Vec<AnthropicBlock<'a>> = parts.collect();
     if content.is_empty() && result.is_error {
-        content.push(Block::text(NO_FAILURE_TEXT, false));
+        content.push(AnthropicBlock::text(NO_FAILURE_TEXT, false));
     }
-    Block::ToolResult { tool_use_id: &result.call_id, content, is_error: result.is_error, cache_control: None }
+    AnthropicBlock::ToolResult { tool_use_id: &result.call_id, content, is_error: result.is_error, cache_control: None }
 }
 
 /// The thinking that is sent back to the model.
@@ -232,42 +238,49 @@ enum ThinkingBack {
 }
 
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks<'a>(reply: &'a AssistantMessage, thinking: ThinkingBack) -> Vec<Block<'a>> {
+fn reply_blocks<'a>(reply: &'a AssistantMessage, thinking: ThinkingBack) -> Vec<AnthropicBlock<'a>> {
     let blocks = reply.content.iter().filter_map(|part| reply_block(part, thinking));
-    let blocks: Vec<Block<'a>> = blocks.collect();
-    let has_content =
-        blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
+    let blocks: Vec<AnthropicBlock<'a>> = blocks.collect();
+    let has_content = blocks
+        .iter()
+        .any(|block| !matches!(block, AnthropicBlock::Thinking { .. } | AnthropicBlock::RedactedThinking { .. }));
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block<'a>(part: &'a Content, back: ThinkingBack) -> Option<Block<'a>> {
+fn reply_block<'a>(part: &'a Content, back: ThinkingBack) -> Option<AnthropicBlock<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
+        Content::Text { text } => has_text(text).then(|| AnthropicBlock::text(text, false)),
         Content::Thinking(thinking) => {
             let Thinking { text, signature, redacted } = thinking;
             match (back, signature) {
                 (ThinkingBack::No, _) | (ThinkingBack::Signed, None) => None,
                 (_, None) if *redacted => None,
-                (_, Some(data)) if *redacted => Some(Block::RedactedThinking { data }),
+                (_, Some(data)) if *redacted => Some(AnthropicBlock::RedactedThinking { data }),
                 // The format requires the field.
-                _ => Some(Block::Thinking { thinking: text, signature: signature.as_deref().unwrap_or_default() }),
+                _ => Some(AnthropicBlock::Thinking {
+                    thinking: text,
+                    signature: signature.as_deref().unwrap_or_default(),
+                }),
             }
         }
-        Content::ToolCall(call) => {
-            Some(Block::ToolUse { id: &call.id, name: &call.name, input: arguments(call), cache_control: None })
-        }
+        Content::ToolCall(call) => Some(AnthropicBlock::ToolUse {
+            id: &call.id,
+            name: &call.name,
+            input: arguments(call),
+            cache_control: None,
+        }),
         Content::Image(_) => None,
     }
 }
 
 /// Sets a cache breakpoint on the last block that supports one.
-fn mark_last(blocks: &mut [Block<'_>]) {
+fn mark_last(blocks: &mut [AnthropicBlock<'_>]) {
     let mark = blocks.iter_mut().rev().find_map(|block| match block {
-        Block::Text { cache_control, .. }
-        | Block::Image { cache_control, .. }
-        | Block::ToolUse { cache_control, .. }
-        | Block::ToolResult { cache_control, .. } => Some(cache_control),
-        Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
+        AnthropicBlock::Text { cache_control, .. }
+        | AnthropicBlock::Image { cache_control, .. }
+        | AnthropicBlock::ToolUse { cache_control, .. }
+        | AnthropicBlock::ToolResult { cache_control, .. } => Some(cache_control),
+        AnthropicBlock::Thinking { .. } | AnthropicBlock::RedactedThinking { .. } => None,
     });
     if let Some(mark) = mark {
         *mark = Some(EPHEMERAL);
@@ -275,17 +288,17 @@ fn mark_last(blocks: &mut [Block<'_>]) {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct AnthropicRequestBody<'a> {
     model: &'a str,
     max_tokens: u64,
     stream: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
-    messages: Vec<Turn<Block<'a>>>,
+    system: Vec<AnthropicBlock<'a>>,
+    messages: Vec<RoleTurn<AnthropicBlock<'a>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<AnthropicTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<AnthropicToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<ThinkingParam>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -296,7 +309,7 @@ struct Body<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum AnthropicBlock<'a> {
     Text {
         text: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -324,7 +337,7 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: &'a str,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<Block<'a>>,
+        content: Vec<AnthropicBlock<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -332,14 +345,14 @@ enum Block<'a> {
     },
 }
 
-impl<'a> Block<'a> {
+impl<'a> AnthropicBlock<'a> {
     fn text(text: &'a str, marked: bool) -> Self {
         Self::Text { text, cache_control: marked.then_some(EPHEMERAL) }
     }
 
-    fn image(image: &'a Image, model: &Model) -> Self {
+    fn image(image: &'a Image, model: &ModelSpec) -> Self {
         match model.images && is_web_image(&image.media_type) {
-            true => Self::Image { source: ImageSource::of(image), cache_control: None },
+            true => Self::Image { source: ImageSource::from_image(image), cache_control: None },
             false => Self::text(NO_IMAGE, false),
         }
     }
@@ -353,13 +366,13 @@ struct ImageSource<'a> {
 }
 
 impl<'a> ImageSource<'a> {
-    fn of(image: &'a Image) -> Self {
+    fn from_image(image: &'a Image) -> Self {
         Self { r#type: "base64", media_type: &image.media_type, data: image.base64() }
     }
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct AnthropicTool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Value,
@@ -367,15 +380,15 @@ struct Tool<'a> {
     cache_control: Option<CacheControl>,
 }
 
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
+impl<'a> AnthropicTool<'a> {
+    fn from_definition(tool: &'a ToolDefinition) -> Self {
         Self { name: &tool.name, description: &tool.description, input_schema: &tool.input_schema, cache_control: None }
     }
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Choice<'a> {
+enum AnthropicToolChoice<'a> {
     None,
     Any,
     Tool { name: &'a str },

@@ -11,8 +11,8 @@
 mod body;
 mod stream;
 
+pub use body::{AnthropicQuirks, VERSION, betas, request_body};
 pub(crate) use body::{INTERLEAVED, Thinks, thinking_fields};
-pub use body::{Quirks, VERSION, betas, request_body};
 
 /// Decodes one streamed reply.
-pub type Decoder = crate::decode::SseDecoder<stream::Reply>;
+pub type AnthropicDecoder = crate::decode::SseDecoder<stream::AnthropicReply>;

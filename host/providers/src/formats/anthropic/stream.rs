@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of one reply.
 #[derive(Debug)]
-pub struct Reply {
+pub struct AnthropicReply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
     /// The kinds and IDs of the blocks that have begun.
@@ -25,7 +25,7 @@ pub struct Reply {
     stop: Announced,
 }
 
-impl ReplyState for Reply {
+impl ReplyState for AnthropicReply {
     fn new(id_seed: String) -> Self {
         let (begun, skipped, usage) = (BTreeMap::new(), BTreeSet::new(), Usage::default());
         Self { parts: Parts::new(id_seed), begun, skipped, id: String::new(), usage, stop: None }
@@ -35,7 +35,7 @@ impl ReplyState for Reply {
         if self.parts.ended() {
             return Ok(());
         }
-        let event: Event<'_> = parse(data)?;
+        let event: AnthropicEvent<'_> = parse(data)?;
         // Any event may have counts; a whole message begins the reply first.
         if let Some(usage) = event.usage.filter(|_| event.kind != "message") {
             self.count(usage, events);
@@ -75,8 +75,8 @@ impl ReplyState for Reply {
     }
 }
 
-impl Reply {
-    fn message_start(&mut self, message: Head<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+impl AnthropicReply {
+    fn message_start(&mut self, message: MessageHead<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if !self.id.is_empty() && !message.id.is_empty() && message.id != self.id {
             return Err(began_again());
         }
@@ -88,8 +88,8 @@ impl Reply {
 
     /// Handles a reply that was not streamed.
     fn whole_message(&mut self, message: Whole<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let stop = stop_of(&Piece { stop_reason: message.stop_reason, ..Piece::default() });
-        let head = Head { id: message.id, model: message.model, usage: message.usage };
+        let stop = stop_of(&AnthropicPiece { stop_reason: message.stop_reason, ..AnthropicPiece::default() });
+        let head = MessageHead { id: message.id, model: message.model, usage: message.usage };
         self.message_start(head, events)?;
         for (index, block) in message.content.into_iter().enumerate() {
             self.block_start(index as u64, block, events)?;
@@ -102,7 +102,7 @@ impl Reply {
     fn block_start(
         &mut self,
         index: u64,
-        block: Piece<'_>,
+        block: AnthropicPiece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let name = (block.kind.clone().into_owned(), block.id.clone().into_owned());
@@ -140,7 +140,7 @@ impl Reply {
     fn block_delta(
         &mut self,
         index: u64,
-        delta: &Piece<'_>,
+        delta: &AnthropicPiece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         match &*delta.kind {
@@ -173,7 +173,7 @@ impl Reply {
     }
 
     /// The counts are cumulative and disjoint; the vendor omits those that did not change.
-    fn count(&mut self, usage: WireUsage, events: &mut Vec<StreamEvent>) {
+    fn count(&mut self, usage: AnthropicUsage, events: &mut Vec<StreamEvent>) {
         let set = |count: &mut u64, value: Option<u64>| *count = value.unwrap_or(*count);
         set(&mut self.usage.input, usage.input_tokens);
         set(&mut self.usage.output, usage.output_tokens);
@@ -190,7 +190,7 @@ impl Reply {
 }
 
 /// The end that a delta of the message announces.
-fn stop_of(delta: &Piece<'_>) -> Option<Result<StopReason, ProviderError>> {
+fn stop_of(delta: &AnthropicPiece<'_>) -> Option<Result<StopReason, ProviderError>> {
     Some(match &*delta.stop_reason {
         "" => return None,
         "end_turn" | "stop_sequence" | "pause_turn" => Ok(StopReason::Stop),
@@ -211,32 +211,32 @@ fn refusal(details: Option<&StopDetails<'_>>) -> String {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Event<'a> {
+struct AnthropicEvent<'a> {
     #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     kind: Cow<'a, str>,
     #[serde(deserialize_with = "json::count")]
     index: Option<u64>,
     #[serde(borrow, deserialize_with = "json::object")]
-    message: Option<Head<'a>>,
+    message: Option<MessageHead<'a>>,
     #[serde(borrow, deserialize_with = "json::object")]
-    content_block: Option<Piece<'a>>,
+    content_block: Option<AnthropicPiece<'a>>,
     #[serde(borrow, deserialize_with = "json::object")]
-    delta: Option<Piece<'a>>,
+    delta: Option<AnthropicPiece<'a>>,
     #[serde(deserialize_with = "json::object")]
-    usage: Option<WireUsage>,
+    usage: Option<AnthropicUsage>,
     #[serde(deserialize_with = "json::error")]
     error: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Head<'a> {
+struct MessageHead<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     id: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     model: Cow<'a, str>,
     #[serde(deserialize_with = "json::object")]
-    usage: Option<WireUsage>,
+    usage: Option<AnthropicUsage>,
 }
 
 /// A message that was not streamed.
@@ -248,17 +248,17 @@ struct Whole<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     model: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::objects")]
-    content: Vec<Piece<'a>>,
+    content: Vec<AnthropicPiece<'a>>,
     #[serde(borrow, deserialize_with = "json::text")]
     stop_reason: Cow<'a, str>,
     #[serde(deserialize_with = "json::object")]
-    usage: Option<WireUsage>,
+    usage: Option<AnthropicUsage>,
 }
 
 /// The start of a content block, a delta of one, or the end of the message: all share their fields.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Piece<'a> {
+struct AnthropicPiece<'a> {
     #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     kind: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
@@ -294,7 +294,7 @@ struct StopDetails<'a> {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-struct WireUsage {
+struct AnthropicUsage {
     #[serde(deserialize_with = "json::count")]
     input_tokens: Option<u64>,
     #[serde(deserialize_with = "json::count")]

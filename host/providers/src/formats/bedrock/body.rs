@@ -3,10 +3,10 @@
 use crate::formats::acceptable::acceptable;
 use crate::formats::anthropic::{INTERLEAVED, Thinks, thinking_fields};
 use crate::formats::conversation::{
-    IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, has_text, is_own, is_web_image,
+    IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, RoleTurn, alternate, arguments, has_text, is_own, is_web_image,
     results_first,
 };
-use crate::models::{Caching, Model, ThinkingStyle};
+use crate::models::{Caching, ModelSpec, ThinkingStyle};
 use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
     ToolResultMessage,
@@ -22,26 +22,26 @@ const IDS: IdRule = IdRule::AtMost(64);
 ///
 /// # Errors
 /// None in practice: every request can be serialized.
-pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+pub fn request_body(request: &Request, model: &ModelSpec, provider: &str) -> serde_json::Result<Vec<u8>> {
     let request = &acceptable(request, model, provider, IDS);
     let options = &request.options;
     // The vendor does not document its switch for bound thinking here.
-    let model = &Model { bound_thinking: false, ..model.clone() };
+    let model = &ModelSpec { bound_thinking: false, ..model.clone() };
     let max_tokens =
         options.max_output_tokens.map(|max| model.output_limit(max)).or(model.known.then_some(model.max_output));
     let (fields, thinks) = extra_fields(request, model, max_tokens.unwrap_or(model.max_output));
-    let marks = Marks::of(options.cache, model);
+    let marks = CachePoints::for_policy(options.cache, model);
     let mut messages = turns(request, model, provider);
     if marks.messages && messages.len() >= 2 {
         let at = messages.len() - 2;
-        messages[at].content.push(Block::cache_point());
+        messages[at].content.push(BedrockBlock::cache_point());
     }
-    let mut system: Vec<Block<'_>> = Vec::new();
+    let mut system: Vec<BedrockBlock<'_>> = Vec::new();
     if has_text(&request.system) {
-        system.push(Block::text(&request.system));
-        system.extend(marks.system.then(Block::cache_point));
+        system.push(BedrockBlock::text(&request.system));
+        system.extend(marks.system.then(BedrockBlock::cache_point));
     }
-    serde_json::to_vec(&Body {
+    serde_json::to_vec(&BedrockRequestBody {
         tool_config: tool_config(request, model, &messages, marks.tools),
         messages,
         system,
@@ -54,7 +54,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
 }
 
 /// Returns the fields that request thinking, which differ by the model's vendor.
-fn extra_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
+fn extra_fields(request: &Request, model: &ModelSpec, max_tokens: u64) -> (Map<String, Value>, Thinks) {
     let level = request.options.thinking;
     match model.thinking {
         ThinkingStyle::Budget | ThinkingStyle::Adaptive | ThinkingStyle::Default | ThinkingStyle::Always => {
@@ -76,14 +76,14 @@ fn extra_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<Strin
 }
 
 /// The cache points to set. Models without caching reject them.
-struct Marks {
+struct CachePoints {
     system: bool,
     tools: bool,
     messages: bool,
 }
 
-impl Marks {
-    fn of(policy: CachePolicy, model: &Model) -> Self {
+impl CachePoints {
+    fn for_policy(policy: CachePolicy, model: &ModelSpec) -> Self {
         // Amazon's own models do not cache tools.
         let caches_tools = !model.id.contains("amazon.");
         match policy {
@@ -99,11 +99,12 @@ impl Marks {
 /// vendor rejects undeclared ones. The API cannot express that the model must not call a tool.
 fn tool_config<'a>(
     request: &'a Request,
-    model: &Model,
-    messages: &[Turn<Block<'a>>],
+    model: &ModelSpec,
+    messages: &[RoleTurn<BedrockBlock<'a>>],
     mark: bool,
 ) -> Option<ToolConfig<'a>> {
-    let called: BTreeSet<&'a str> = messages.iter().flat_map(|turn| &turn.content).filter_map(Block::called).collect();
+    let called: BTreeSet<&'a str> =
+        messages.iter().flat_map(|turn| &turn.content).filter_map(BedrockBlock::called).collect();
     if called.is_empty() && (request.tools.is_empty() || request.tool_choice == ToolChoice::None) {
         return None;
     }
@@ -112,14 +113,14 @@ fn tool_config<'a>(
         description: Some(&tool.description).filter(|text| has_text(text)),
         input_schema: Schema { json: Cow::Borrowed(&tool.input_schema) },
     });
-    let mut tools: Vec<Tool<'a>> = offered.map(Tool::ToolSpec).collect();
+    let mut tools: Vec<BedrockTool<'a>> = offered.map(BedrockTool::ToolSpec).collect();
     if mark && !tools.is_empty() {
-        tools.push(Tool::CachePoint { r#type: "default" });
+        tools.push(BedrockTool::CachePoint { r#type: "default" });
     }
     let is_offered = |name: &&str| request.tools.iter().any(|tool| tool.name == **name);
     tools.extend(called.into_iter().filter(|name| !is_offered(name)).map(|name| {
         let input_schema = Schema { json: Cow::Owned(json!({ "type": "object" })) };
-        Tool::ToolSpec(ToolSpec { name, description: None, input_schema })
+        BedrockTool::ToolSpec(ToolSpec { name, description: None, input_schema })
     }));
     let tool_choice = match &request.tool_choice {
         ToolChoice::Auto | ToolChoice::None => None,
@@ -131,7 +132,7 @@ fn tool_config<'a>(
 }
 
 /// Converts the conversation to turns that alternate, starting with the user, with results first.
-fn turns<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Turn<Block<'a>>> {
+fn turns<'a>(request: &'a Request, model: &ModelSpec, provider: &str) -> Vec<RoleTurn<BedrockBlock<'a>>> {
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
@@ -145,18 +146,18 @@ fn turns<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Turn<Bl
     turns
 }
 
-fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
+fn user_block<'a>(part: &'a Content, model: &ModelSpec) -> Option<BedrockBlock<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Block::text(text)),
-        Content::Image(image) => Some(Block::image(image, model)),
+        Content::Text { text } => has_text(text).then(|| BedrockBlock::text(text)),
+        Content::Image(image) => Some(BedrockBlock::image(image, model)),
         Content::Thinking(_) | Content::ToolCall(_) => None,
     }
 }
 
-fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
-    let mut content: Vec<Block<'a>> = result.content.iter().filter_map(|part| user_block(part, model)).collect();
+fn result_block<'a>(result: &'a ToolResultMessage, model: &ModelSpec) -> BedrockBlock<'a> {
+    let mut content: Vec<BedrockBlock<'a>> = result.content.iter().filter_map(|part| user_block(part, model)).collect();
     if content.is_empty() {
-        content.push(Block::text(if result.is_error { NO_FAILURE_TEXT } else { NO_OUTPUT }));
+        content.push(BedrockBlock::text(if result.is_error { NO_FAILURE_TEXT } else { NO_OUTPUT }));
     }
     // Models of other vendors reject a status.
     let takes_status = matches!(model.caching, Caching::Breakpoints);
@@ -165,43 +166,43 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
         content,
         status: (result.is_error && takes_status).then_some("error"),
     };
-    Block { tool_result: Some(tool_result), ..Block::default() }
+    BedrockBlock { tool_result: Some(tool_result), ..BedrockBlock::default() }
 }
 
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks<'a>(reply: &'a AssistantMessage, is_own: bool) -> Vec<Block<'a>> {
-    let blocks: Vec<Block<'a>> = reply.content.iter().filter_map(|part| reply_block(part, is_own)).collect();
+fn reply_blocks<'a>(reply: &'a AssistantMessage, is_own: bool) -> Vec<BedrockBlock<'a>> {
+    let blocks: Vec<BedrockBlock<'a>> = reply.content.iter().filter_map(|part| reply_block(part, is_own)).collect();
     let has_content = blocks.iter().any(|block| block.reasoning_content.is_none());
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block<'a>(part: &'a Content, is_own: bool) -> Option<Block<'a>> {
+fn reply_block<'a>(part: &'a Content, is_own: bool) -> Option<BedrockBlock<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Block::text(text)),
+        Content::Text { text } => has_text(text).then(|| BedrockBlock::text(text)),
         Content::Thinking(thinking) => reasoning_block(thinking).filter(|_| is_own),
         Content::ToolCall(call) => {
             let tool_use = ToolUse { tool_use_id: &call.id, name: &call.name, input: arguments(call) };
-            Some(Block { tool_use: Some(tool_use), ..Block::default() })
+            Some(BedrockBlock { tool_use: Some(tool_use), ..BedrockBlock::default() })
         }
         Content::Image(_) => None,
     }
 }
 
-fn reasoning_block(thinking: &Thinking) -> Option<Block<'_>> {
+fn reasoning_block(thinking: &Thinking) -> Option<BedrockBlock<'_>> {
     let signature = thinking.signature.as_deref()?;
     let reasoning = match thinking.redacted {
-        true => Reasoning::RedactedContent(signature),
-        false => Reasoning::ReasoningText { text: &thinking.text, signature },
+        true => ReasoningBlock::RedactedContent(signature),
+        false => ReasoningBlock::ReasoningText { text: &thinking.text, signature },
     };
-    Some(Block { reasoning_content: Some(reasoning), ..Block::default() })
+    Some(BedrockBlock { reasoning_content: Some(reasoning), ..BedrockBlock::default() })
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    messages: Vec<Turn<Block<'a>>>,
+struct BedrockRequestBody<'a> {
+    messages: Vec<RoleTurn<BedrockBlock<'a>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
+    system: Vec<BedrockBlock<'a>>,
     inference_config: InferenceConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
@@ -221,7 +222,7 @@ struct InferenceConfig {
 /// A block of content, with exactly one field set.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Block<'a> {
+struct BedrockBlock<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,12 +232,12 @@ struct Block<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_result: Option<ToolResult<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<Reasoning<'a>>,
+    reasoning_content: Option<ReasoningBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_point: Option<CachePoint>,
 }
 
-impl<'a> Block<'a> {
+impl<'a> BedrockBlock<'a> {
     fn text(text: &'a str) -> Self {
         Self { text: Some(text), ..Self::default() }
     }
@@ -245,7 +246,7 @@ impl<'a> Block<'a> {
         Self { cache_point: Some(CachePoint { r#type: "default" }), ..Self::default() }
     }
 
-    fn image(image: &Image, model: &Model) -> Self {
+    fn image(image: &Image, model: &ModelSpec) -> Self {
         match image.media_type.strip_prefix("image/").filter(|_| model.images && is_web_image(&image.media_type)) {
             Some(format) => {
                 let image = WireImage { format: format.to_owned(), source: ImageSource { bytes: image.base64() } };
@@ -288,14 +289,14 @@ struct ToolUse<'a> {
 #[serde(rename_all = "camelCase")]
 struct ToolResult<'a> {
     tool_use_id: &'a str,
-    content: Vec<Block<'a>>,
+    content: Vec<BedrockBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Reasoning<'a> {
+enum ReasoningBlock<'a> {
     ReasoningText { text: &'a str, signature: &'a str },
     RedactedContent(&'a str),
 }
@@ -303,14 +304,14 @@ enum Reasoning<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolConfig<'a> {
-    tools: Vec<Tool<'a>>,
+    tools: Vec<BedrockTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Tool<'a> {
+enum BedrockTool<'a> {
     ToolSpec(ToolSpec<'a>),
     CachePoint { r#type: &'static str },
 }

@@ -13,4 +13,4 @@ mod body;
 mod stream;
 
 pub use body::request_body;
-pub use stream::Decoder;
+pub use stream::BedrockDecoder;

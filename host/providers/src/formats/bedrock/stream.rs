@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 
 /// Decodes one streamed reply.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct BedrockDecoder {
     frames: FrameReader,
-    reply: Reply,
+    reply: BedrockReply,
 }
 
-impl Decoder {
+impl BedrockDecoder {
     /// A decoder for one reply. Tool calls without an ID receive one that begins with `id_seed`.
     pub fn new(id_seed: impl Into<String>) -> Self {
         Self {
             frames: FrameReader::default(),
-            reply: Reply {
+            reply: BedrockReply {
                 parts: Parts::new(id_seed.into()),
                 redacted: BTreeMap::new(),
                 calls: BTreeMap::new(),
@@ -39,7 +39,7 @@ impl Decoder {
     }
 }
 
-impl decode::Decoder for Decoder {
+impl decode::Decoder for BedrockDecoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { frames, reply } = self;
         let fed = frames.feed(bytes, |frame| reply.frame(&frame, events));
@@ -61,7 +61,7 @@ impl decode::Decoder for Decoder {
 
 /// The state of one reply.
 #[derive(Debug)]
-struct Reply {
+struct BedrockReply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
     /// Redacted thinking of open blocks, whose pieces are encoded one by one.
@@ -85,7 +85,7 @@ struct ServerCall {
     is_open: bool,
 }
 
-impl Reply {
+impl BedrockReply {
     fn frame(&mut self, frame: &Frame<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if self.parts.ended() {
             return Ok(());
@@ -102,7 +102,7 @@ impl Reply {
         if !KNOWN_EVENTS.contains(&kind) {
             return Ok(());
         }
-        let event: Event<'_> = parse(frame.payload)?;
+        let event: BedrockEvent<'_> = parse(frame.payload)?;
         let at = event.content_block_index.unwrap_or_default();
         match kind {
             "messageStart" if std::mem::replace(&mut self.has_started, true) => return Err(began_again()),
@@ -141,7 +141,7 @@ impl Reply {
     }
 
     /// Adds a delta. Only tool calls announce their start, so other parts begin with their first delta.
-    fn delta(&mut self, at: u64, delta: Delta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    fn delta(&mut self, at: u64, delta: BedrockDelta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if !delta.text.is_empty() {
             self.begin(at, PartKind::Text, events)?;
             self.parts.add(&at, &delta.text, events);
@@ -204,7 +204,7 @@ impl Reply {
     }
 
     /// Handles the last event of a reply.
-    fn metadata(&mut self, usage: Option<WireUsage>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    fn metadata(&mut self, usage: Option<BedrockUsage>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if let Some(usage) = usage {
             self.parts.usage(usage.into(), events);
         }
@@ -241,17 +241,17 @@ fn exception(kind: &str, payload: &[u8]) -> ProviderError {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Event<'a> {
+struct BedrockEvent<'a> {
     #[serde(deserialize_with = "json::count")]
     content_block_index: Option<u64>,
     #[serde(borrow, deserialize_with = "json::object")]
     start: Option<Start<'a>>,
     #[serde(borrow, deserialize_with = "json::object")]
-    delta: Option<Delta<'a>>,
+    delta: Option<BedrockDelta<'a>>,
     #[serde(borrow, deserialize_with = "json::text")]
     stop_reason: Cow<'a, str>,
     #[serde(deserialize_with = "json::object")]
-    usage: Option<WireUsage>,
+    usage: Option<BedrockUsage>,
 }
 
 #[derive(Default, Deserialize)]
@@ -285,7 +285,7 @@ struct ToolStart<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Delta<'a> {
+struct BedrockDelta<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     text: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::object")]
@@ -314,7 +314,7 @@ struct ReasoningDelta<'a> {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireUsage {
+struct BedrockUsage {
     #[serde(deserialize_with = "json::count")]
     input_tokens: Option<u64>,
     #[serde(deserialize_with = "json::count")]
@@ -325,9 +325,9 @@ struct WireUsage {
     cache_write_input_tokens: Option<u64>,
 }
 
-impl From<WireUsage> for Usage {
+impl From<BedrockUsage> for Usage {
     /// The vendor's counts are disjoint.
-    fn from(wire: WireUsage) -> Self {
+    fn from(wire: BedrockUsage) -> Self {
         Self {
             input: wire.input_tokens.unwrap_or_default(),
             output: wire.output_tokens.unwrap_or_default(),

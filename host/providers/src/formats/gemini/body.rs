@@ -3,10 +3,10 @@
 use super::ON_TEXT;
 use crate::formats::acceptable::acceptable;
 use crate::formats::conversation::{
-    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, has_text,
-    is_own, is_web_image, steps,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, RoleTurn, alternate, arguments,
+    has_text, is_own, is_web_image, steps,
 };
-use crate::models::{Effort, Model, ThinkingStyle, level_budget};
+use crate::models::{Effort, ModelSpec, ThinkingStyle, level_budget};
 use pinion_protocol::{
     AssistantMessage, Content, Image, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage,
 };
@@ -23,13 +23,15 @@ const UNSIGNED: &str = "skip_thought_signature_validator";
 ///
 /// # Errors
 /// None in practice: every request can be serialized.
-pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+pub fn request_body(request: &Request, model: &ModelSpec, provider: &str) -> serde_json::Result<Vec<u8>> {
     let request = &acceptable(request, model, provider, IDS);
     let options = &request.options;
-    let declarations: Vec<Declaration<'_>> = request.tools.iter().map(|tool| Declaration::of(tool)).collect();
+    let declarations: Vec<Declaration<'_>> =
+        request.tools.iter().map(|tool| Declaration::from_definition(tool)).collect();
     let tools = (!declarations.is_empty()).then_some(Tools { function_declarations: declarations });
-    let system = has_text(&request.system).then(|| Contents { role: None, parts: vec![Part::text(&request.system)] });
-    serde_json::to_vec(&Body {
+    let system =
+        has_text(&request.system).then(|| Contents { role: None, parts: vec![GeminiPart::text(&request.system)] });
+    serde_json::to_vec(&GeminiRequestBody {
         system_instruction: system,
         contents: contents(request, model, provider),
         tool_config: tool_config(request, model),
@@ -43,7 +45,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
 }
 
 /// The thinking settings: older models take a number of tokens, newer ones a level.
-fn thinking(request: &Request, model: &Model) -> Option<ThinkingConfig> {
+fn thinking(request: &Request, model: &ModelSpec) -> Option<ThinkingConfig> {
     let level = request.options.thinking;
     let off = level == ThinkingLevel::Off;
     let with_budget = |budget| Some(ThinkingConfig { thinking_budget: Some(budget), ..ThinkingConfig::shown(!off) });
@@ -71,7 +73,7 @@ fn level_name(effort: Effort) -> &'static str {
     }
 }
 
-fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>> {
+fn tool_config<'a>(request: &'a Request, model: &ModelSpec) -> Option<ToolConfig<'a>> {
     let config = |mode, names| {
         Some(ToolConfig { function_calling_config: CallingConfig { mode, allowed_function_names: names } })
     };
@@ -86,9 +88,9 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
 }
 
 /// Converts the conversation to turns that alternate.
-fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
-    let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
-    let mut pending_images: Vec<Part<'a>> = Vec::new();
+fn contents<'a>(request: &'a Request, model: &ModelSpec, provider: &str) -> Vec<Contents<'a>> {
+    let mut turns: Vec<(&'static str, Vec<GeminiPart<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
+    let mut pending_images: Vec<GeminiPart<'a>> = Vec::new();
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
@@ -103,41 +105,41 @@ fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Cont
             ConversationStep::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
         }
     }
-    let contents = |Turn { role, content }| Contents { role: Some(role), parts: content };
+    let contents = |RoleTurn { role, content }| Contents { role: Some(role), parts: content };
     alternate(turns).into_iter().map(contents).collect()
 }
 
 /// Takes the images of the preceding results, which results cannot contain, as a turn of the user.
-fn follow_up<'a>(pending_images: &mut Vec<Part<'a>>) -> Option<(&'static str, Vec<Part<'a>>)> {
+fn follow_up<'a>(pending_images: &mut Vec<GeminiPart<'a>>) -> Option<(&'static str, Vec<GeminiPart<'a>>)> {
     let images = std::mem::take(pending_images);
-    (!images.is_empty()).then(|| ("user", std::iter::once(Part::text(IMAGES_FOLLOW)).chain(images).collect()))
+    (!images.is_empty()).then(|| ("user", std::iter::once(GeminiPart::text(IMAGES_FOLLOW)).chain(images).collect()))
 }
 
-fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
+fn user_part<'a>(part: &'a Content, model: &ModelSpec) -> Option<GeminiPart<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Part::text(text)),
-        Content::Image(image) => Some(Part::image(image, model)),
+        Content::Text { text } => has_text(text).then(|| GeminiPart::text(text)),
+        Content::Image(image) => Some(GeminiPart::image(image, model)),
         Content::Thinking(_) | Content::ToolCall(_) => None,
     }
 }
 
 /// Converts a reply's parts in order, each with the signature that came with it.
-fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> Vec<Part<'a>> {
-    let mut parts: Vec<Part<'a>> = Vec::with_capacity(reply.content.len());
+fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &ModelSpec) -> Vec<GeminiPart<'a>> {
+    let mut parts: Vec<GeminiPart<'a>> = Vec::with_capacity(reply.content.len());
     let mut is_first_call = true;
     for part in &reply.content {
         match part {
-            Content::Text { text } if has_text(text) => parts.push(Part::text(text)),
+            Content::Text { text } if has_text(text) => parts.push(GeminiPart::text(text)),
             Content::Thinking(thinking) if is_own => {
                 let Some(signature) = thinking.signature.as_deref() else { continue };
                 let of_text = parts.last_mut().filter(|part| part.text.is_some() && !part.thought);
                 match (signature.strip_prefix(ON_TEXT), of_text) {
                     (Some(signature), Some(text)) => text.thought_signature = Some(signature),
-                    (signature_on_text, _) => parts.push(Part {
+                    (signature_on_text, _) => parts.push(GeminiPart {
                         text: Some(&thinking.text),
                         thought: !thinking.redacted,
                         thought_signature: Some(signature_on_text.unwrap_or(signature)),
-                        ..Part::default()
+                        ..GeminiPart::default()
                     }),
                 }
             }
@@ -145,22 +147,27 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
                 let own = call.signature.as_deref().filter(|_| is_own);
                 let stand_in = (is_first_call && model.signed_calls).then_some(UNSIGNED);
                 is_first_call = false;
-                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call) });
+                parts.push(GeminiPart { thought_signature: own.or(stand_in), ..GeminiPart::call(call) });
             }
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
     }
-    let has_content =
-        |part: &Part<'_>| part.function_call.is_some() || part.text.is_some_and(|text| !part.thought && has_text(text));
+    let has_content = |part: &GeminiPart<'_>| {
+        part.function_call.is_some() || part.text.is_some_and(|text| !part.thought && has_text(text))
+    };
     if parts.iter().any(has_content) { parts } else { Vec::new() }
 }
 
 /// Converts a result. Models that sign their calls accept images in results; for others, the images follow.
-fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images: &mut Vec<Part<'a>>) -> Part<'a> {
+fn result_part<'a>(
+    result: &'a ToolResultMessage,
+    model: &ModelSpec,
+    pending_images: &mut Vec<GeminiPart<'a>>,
+) -> GeminiPart<'a> {
     let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));
-    let images: Vec<Part<'a>> = images.filter_map(|part| user_part(part, model)).collect();
-    let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
+    let images: Vec<GeminiPart<'a>> = images.filter_map(|part| user_part(part, model)).collect();
+    let (mut here, mut later): (Vec<GeminiPart<'a>>, Vec<GeminiPart<'a>>) =
         images.into_iter().partition(|part| model.signed_calls && part.inline_data.is_some());
     let output = match (text.is_empty(), here.is_empty() && later.is_empty()) {
         (false, _) => text.join("\n"),
@@ -171,8 +178,8 @@ fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images:
     pending_images.append(&mut later);
     here.iter_mut().for_each(|part| part.text = None);
     let response = match result.is_error {
-        true => Outcome { output: None, error: Some(output) },
-        false => Outcome { output: Some(output), error: None },
+        true => FunctionOutcome { output: None, error: Some(output) },
+        false => FunctionOutcome { output: Some(output), error: None },
     };
     let function_response = FunctionResponse {
         id: &result.call_id,
@@ -180,12 +187,12 @@ fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images:
         response,
         parts: here.into_iter().filter_map(|part| part.inline_data).map(|inline_data| Inline { inline_data }).collect(),
     };
-    Part { function_response: Some(function_response), ..Part::default() }
+    GeminiPart { function_response: Some(function_response), ..GeminiPart::default() }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
+struct GeminiRequestBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Contents<'a>>,
     contents: Vec<Contents<'a>>,
@@ -201,12 +208,12 @@ struct Body<'a> {
 struct Contents<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
-    parts: Vec<Part<'a>>,
+    parts: Vec<GeminiPart<'a>>,
 }
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Part<'a> {
+struct GeminiPart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -221,12 +228,12 @@ struct Part<'a> {
     thought_signature: Option<&'a str>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> GeminiPart<'a> {
     fn text(text: &'a str) -> Self {
         Self { text: Some(text), ..Self::default() }
     }
 
-    fn image(image: &'a Image, model: &Model) -> Self {
+    fn image(image: &'a Image, model: &ModelSpec) -> Self {
         match model.images && is_web_image(&image.media_type) {
             true => Self {
                 inline_data: Some(Blob { mime_type: &image.media_type, data: image.base64() }),
@@ -260,13 +267,13 @@ struct FunctionCall<'a> {
 struct FunctionResponse<'a> {
     id: &'a str,
     name: &'a str,
-    response: Outcome,
+    response: FunctionOutcome,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Inline<'a>>,
 }
 
 #[derive(Serialize)]
-struct Outcome {
+struct FunctionOutcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -294,7 +301,7 @@ struct Declaration<'a> {
 }
 
 impl<'a> Declaration<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
+    fn from_definition(tool: &'a ToolDefinition) -> Self {
         Self { name: &tool.name, description: &tool.description, parameters_json_schema: &tool.input_schema }
     }
 }

@@ -19,4 +19,4 @@ pub use body::request_body;
 const ON_TEXT: &str = "text:";
 
 /// Decodes one streamed reply.
-pub type Decoder = crate::decode::SseDecoder<stream::Reply>;
+pub type GeminiDecoder = crate::decode::SseDecoder<stream::GeminiReply>;

@@ -2,7 +2,7 @@
 
 use super::ON_TEXT;
 use crate::decode::json::{self, Arguments, parse};
-use crate::decode::{ReplyState, Writer, Writing, broke_off};
+use crate::decode::{PartWriter, ReplyState, Writing, broke_off};
 use crate::formats::conversation::has_text;
 use crate::formats::stop_reason::{Announced, announce, blocked, failed, unlisted};
 use crate::transport::classify_object;
@@ -13,15 +13,15 @@ use std::borrow::Cow;
 
 /// The state of one reply.
 #[derive(Debug)]
-pub struct Reply {
-    writer: Writer,
+pub struct GeminiReply {
+    writer: PartWriter,
     stop: Announced,
-    usage: WireUsage,
+    usage: GeminiUsage,
 }
 
-impl ReplyState for Reply {
+impl ReplyState for GeminiReply {
     fn new(id_seed: String) -> Self {
-        Self { writer: Writer::new(id_seed), stop: None, usage: WireUsage::default() }
+        Self { writer: PartWriter::new(id_seed), stop: None, usage: GeminiUsage::default() }
     }
 
     fn has_ended(&self) -> bool {
@@ -36,8 +36,8 @@ impl ReplyState for Reply {
     }
 
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let chunk: Chunk<'_> = parse(data)?;
-        let has_counts = |usage: &WireUsage| usage.prompt_token_count.or(usage.candidates_token_count).is_some();
+        let chunk: GeminiChunk<'_> = parse(data)?;
+        let has_counts = |usage: &GeminiUsage| usage.prompt_token_count.or(usage.candidates_token_count).is_some();
         if let Some(usage) = chunk.usage_metadata.filter(has_counts) {
             self.usage.grow(usage);
             self.writer.parts.start(Some(&chunk.model_version), events);
@@ -46,7 +46,8 @@ impl ReplyState for Reply {
         if let Some(error) = chunk.error {
             return Err(classify_object(&error));
         }
-        let is_known = |candidate: &Candidate<'_>| candidate.content.is_some() || !candidate.finish_reason.is_empty();
+        let is_known =
+            |candidate: &GeminiCandidate<'_>| candidate.content.is_some() || !candidate.finish_reason.is_empty();
         if !chunk.model_version.is_empty() || chunk.candidates.iter().any(is_known) {
             self.writer.parts.start(Some(&chunk.model_version), events);
         }
@@ -54,15 +55,19 @@ impl ReplyState for Reply {
         if !matches!(&*blocked_for, "" | "BLOCK_REASON_UNSPECIFIED") {
             announce(&mut self.stop, Err(blocked(&format!("the vendor blocked the prompt ({blocked_for})"))));
         }
-        let first = |candidate: &Candidate<'_>| candidate.index.unwrap_or_default() == 0;
+        let first = |candidate: &GeminiCandidate<'_>| candidate.index.unwrap_or_default() == 0;
         chunk.candidates.into_iter().filter(first).try_for_each(|candidate| self.candidate(candidate, events))
     }
 }
 
-impl Reply {
-    fn candidate(&mut self, candidate: Candidate<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+impl GeminiReply {
+    fn candidate(
+        &mut self,
+        candidate: GeminiCandidate<'_>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         for part in candidate.content.unwrap_or_default().parts {
-            self.part(part, events)?;
+            self.add_part(part, events)?;
         }
         if !candidate.finish_reason.is_empty() {
             announce(&mut self.stop, stop_reason(&candidate.finish_reason, &candidate.finish_message));
@@ -70,7 +75,7 @@ impl Reply {
         Ok(())
     }
 
-    fn part(&mut self, part: WirePart<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    fn add_part(&mut self, part: WirePart<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let signature = part.thought_signature;
         // A call without a name continues one whose arguments arrive in pieces, which no request asks for.
         if let Some(call) = part.function_call {
@@ -131,13 +136,13 @@ fn stop_reason(reason: &str, message: &str) -> Result<StopReason, ProviderError>
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Chunk<'a> {
+struct GeminiChunk<'a> {
     #[serde(borrow, deserialize_with = "json::objects")]
-    candidates: Vec<Candidate<'a>>,
+    candidates: Vec<GeminiCandidate<'a>>,
     #[serde(borrow, deserialize_with = "json::object")]
     prompt_feedback: Option<PromptFeedback<'a>>,
     #[serde(deserialize_with = "json::object")]
-    usage_metadata: Option<WireUsage>,
+    usage_metadata: Option<GeminiUsage>,
     #[serde(borrow, deserialize_with = "json::text")]
     model_version: Cow<'a, str>,
     #[serde(deserialize_with = "json::error")]
@@ -153,7 +158,7 @@ struct PromptFeedback<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Candidate<'a> {
+struct GeminiCandidate<'a> {
     #[serde(deserialize_with = "json::count")]
     index: Option<u64>,
     #[serde(borrow, deserialize_with = "json::object")]
@@ -197,7 +202,7 @@ struct WireCall<'a> {
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireUsage {
+struct GeminiUsage {
     #[serde(deserialize_with = "json::count")]
     prompt_token_count: Option<u64>,
     #[serde(deserialize_with = "json::count")]
@@ -212,7 +217,7 @@ struct WireUsage {
     total_token_count: Option<u64>,
 }
 
-impl WireUsage {
+impl GeminiUsage {
     /// Takes over counts that grew. The last chunk may have fewer of them than those before it.
     fn grow(&mut self, later: Self) {
         self.prompt_token_count = self.prompt_token_count.max(later.prompt_token_count);
@@ -224,9 +229,9 @@ impl WireUsage {
     }
 }
 
-impl From<WireUsage> for Usage {
+impl From<GeminiUsage> for Usage {
     /// The vendor counts cached tokens as part of the prompt, but thinking apart from the answer. The total has them all.
-    fn from(wire: WireUsage) -> Self {
+    fn from(wire: GeminiUsage) -> Self {
         let [prompt, cached, of_tools, answer, thoughts, total] = [
             wire.prompt_token_count,
             wire.cached_content_token_count,

@@ -6,7 +6,7 @@ use crate::formats::conversation::{
     is_own, is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
-use crate::models::{Effort, Model, ThinkingStyle};
+use crate::models::{Effort, ModelSpec, ThinkingStyle};
 use pinion_protocol::{AssistantMessage, Content, Request, ThinkingLevel, ToolResultMessage};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -16,15 +16,15 @@ use std::borrow::Cow;
 ///
 /// # Errors
 /// None in practice: every request can be serialized.
-pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+pub fn request_body(request: &Request, model: &ModelSpec, provider: &str) -> serde_json::Result<Vec<u8>> {
     let request = &acceptable(request, model, provider, IdRule::Any);
     let options = &request.options;
-    serde_json::to_vec(&Body {
+    serde_json::to_vec(&OllamaRequestBody {
         model: &request.model,
         messages: messages(request, model, provider),
         stream: true,
         truncate: false,
-        tools: request.tools.iter().map(|tool| FunctionTool::of(tool)).collect(),
+        tools: request.tools.iter().map(|tool| FunctionTool::from_definition(tool)).collect(),
         think: think(options.thinking, model),
         options: Options {
             num_predict: options.max_output_tokens.map(|max| model.output_limit(max)),
@@ -35,7 +35,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
 }
 
 /// Models that can think do so by default; others accept an explicit `false`.
-fn think(level: ThinkingLevel, model: &Model) -> Option<Think> {
+fn think(level: ThinkingLevel, model: &ModelSpec) -> Option<Think> {
     match (model.thinking, level) {
         (ThinkingStyle::None, _) => None,
         (_, ThinkingLevel::Off) => Some(Think::Switch(false)),
@@ -44,7 +44,7 @@ fn think(level: ThinkingLevel, model: &Model) -> Option<Think> {
 }
 
 /// Converts the conversation. Images that tools returned are collected and follow their results.
-fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<WireMessage<'a>> {
+fn messages<'a>(request: &'a Request, model: &ModelSpec, provider: &str) -> Vec<WireMessage<'a>> {
     let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
     if has_text(&request.system) {
         out.push(WireMessage::new("system", Cow::Borrowed(&*request.system)));
@@ -74,7 +74,7 @@ fn flush(pending_images: &mut Vec<String>, out: &mut Vec<WireMessage<'_>>) {
 }
 
 /// Splits a message into its text and its images.
-fn split<'a>(content: &'a [Content], model: &Model) -> (Cow<'a, str>, Vec<String>) {
+fn split<'a>(content: &'a [Content], model: &ModelSpec) -> (Cow<'a, str>, Vec<String>) {
     let mut texts: Vec<&'a str> = Vec::new();
     let mut images = Vec::new();
     for part in content {
@@ -94,12 +94,12 @@ fn split<'a>(content: &'a [Content], model: &Model) -> (Cow<'a, str>, Vec<String
 /// Converts a reply; `None` when nothing in it is acceptable to the server.
 fn reply_message(reply: &AssistantMessage, is_own: bool) -> Option<WireMessage<'_>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
-    let calls = reply.tool_calls().map(|call| Call {
+    let calls = reply.tool_calls().map(|call| OllamaToolCall {
         id: &call.id,
         function: CalledFunction { name: &call.name, arguments: arguments(call) },
         others: fields_of_server(call.signature.as_deref().filter(|_| is_own)),
     });
-    let tool_calls: Vec<Call<'_>> = calls.collect();
+    let tool_calls: Vec<OllamaToolCall<'_>> = calls.collect();
     if text.is_empty() && tool_calls.is_empty() {
         return None;
     }
@@ -114,7 +114,7 @@ fn reply_message(reply: &AssistantMessage, is_own: bool) -> Option<WireMessage<'
 
 fn result_message<'a>(
     result: &'a ToolResultMessage,
-    model: &Model,
+    model: &ModelSpec,
     pending_images: &mut Vec<String>,
 ) -> WireMessage<'a> {
     let (text, mut images) = split(&result.content, model);
@@ -132,7 +132,7 @@ fn result_message<'a>(
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct OllamaRequestBody<'a> {
     model: &'a str,
     messages: Vec<WireMessage<'a>>,
     stream: bool,
@@ -178,7 +178,7 @@ struct WireMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     images: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
+    tool_calls: Vec<OllamaToolCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ impl<'a> WireMessage<'a> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct OllamaToolCall<'a> {
     id: &'a str,
     function: CalledFunction<'a>,
     #[serde(flatten)]

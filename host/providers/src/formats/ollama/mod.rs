@@ -13,4 +13,4 @@ mod stream;
 pub use body::request_body;
 
 /// Decodes one streamed reply.
-pub type Decoder = crate::decode::LineDecoder<stream::Reply>;
+pub type OllamaDecoder = crate::decode::LineDecoder<stream::OllamaReply>;

@@ -1,7 +1,7 @@
 //! The reply decoder.
 
 use crate::decode::json::{self, Arguments, parse};
-use crate::decode::{ReplyState, Writer, Writing};
+use crate::decode::{PartWriter, ReplyState, Writing};
 use crate::formats::stop_reason::unlisted;
 use crate::transport::classify_object;
 use pinion_protocol::{ProviderError, StopReason, StreamEvent, Usage};
@@ -12,15 +12,15 @@ use std::borrow::Cow;
 
 /// The state of one reply.
 #[derive(Debug)]
-pub struct Reply {
-    writer: Writer,
+pub struct OllamaReply {
+    writer: PartWriter,
     /// The counts, which the server omits for a prompt that it had cached.
     usage: Usage,
 }
 
-impl ReplyState for Reply {
+impl ReplyState for OllamaReply {
     fn new(id_seed: String) -> Self {
-        Self { writer: Writer::new(id_seed), usage: Usage::default() }
+        Self { writer: PartWriter::new(id_seed), usage: Usage::default() }
     }
 
     fn has_ended(&self) -> bool {
@@ -32,7 +32,7 @@ impl ReplyState for Reply {
         if writer.parts.ended() {
             return Ok(());
         }
-        let chunk: Chunk<'_> = parse(line)?;
+        let chunk: OllamaChunk<'_> = parse(line)?;
         self.usage.input = self.usage.input.max(chunk.prompt_eval_count.unwrap_or_default());
         self.usage.output = self.usage.output.max(chunk.eval_count.unwrap_or_default());
         if let Some(error) = chunk.error {
@@ -68,11 +68,11 @@ impl ReplyState for Reply {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Chunk<'a> {
+struct OllamaChunk<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     model: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::object")]
-    message: Option<Delta<'a>>,
+    message: Option<OllamaDelta<'a>>,
     #[serde(deserialize_with = "json::flag")]
     done: bool,
     #[serde(borrow, deserialize_with = "json::text")]
@@ -87,7 +87,7 @@ struct Chunk<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Delta<'a> {
+struct OllamaDelta<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     content: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]

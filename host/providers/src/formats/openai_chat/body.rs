@@ -1,15 +1,15 @@
 //! The request body.
 
-use super::quirks::{Quirks, ThinkingBack, ThinkingParam};
+use super::quirks::{ChatQuirks, ThinkingBack, ThinkingParam};
 use super::reasoning::{Detail, Field, as_it_came, content_part, opaque, thought};
 use crate::formats::acceptable::acceptable;
-use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
+use crate::formats::cache_control::{CacheBreakpoints, CacheControl, EPHEMERAL};
 use crate::formats::conversation::{
     ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text, is_own,
     is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
-use crate::models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
+use crate::models::{Caching, ChatTools, Effort, ModelSpec, ThinkingStyle};
 use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, ProviderError, Request, Thinking, ThinkingLevel, ToolChoice,
     ToolResultMessage,
@@ -27,9 +27,9 @@ const RESULTS_SEEN: &str = "[results received]";
 /// [`ProviderError::Api`] when the request has tools and the model does not support them over this format.
 pub fn request_body(
     request: &Request,
-    model: &Model,
+    model: &ModelSpec,
     provider: &str,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
 ) -> Result<Vec<u8>, ProviderError> {
     if model.chat_tools == ChatTools::No && !request.tools.is_empty() {
         let message =
@@ -56,26 +56,27 @@ pub fn request_body(
         extra.push(("prompt_cache_key", json!(session)));
     }
     let marks = match quirks.breakpoints && model.caching == Caching::Breakpoints {
-        true => Marks::of(options.cache),
-        false => Marks::NONE,
+        true => CacheBreakpoints::for_policy(options.cache),
+        false => CacheBreakpoints::NONE,
     };
-    let mut tools: Vec<FunctionTool<'_>> = request.tools.iter().map(|tool| FunctionTool::of(tool)).collect();
+    let mut tools: Vec<FunctionTool<'_>> =
+        request.tools.iter().map(|tool| FunctionTool::from_definition(tool)).collect();
     if let Some(last) = tools.last_mut().filter(|_| marks.tools) {
         last.cache_control = Some(EPHEMERAL);
     }
-    let body = Body {
+    let body = ChatRequestBody {
         model: &request.model,
         stream: true,
         messages: messages(request, model, provider, quirks, marks),
         tools,
         tool_choice: tool_choice(request, model),
-        extra: Extra(extra.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()),
+        extra: VendorFields(extra.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()),
     };
     serde_json::to_vec(&body).map_err(|error| ProviderError::Api { status: None, message: error.to_string() })
 }
 
 /// Returns the fields that set the thinking effort, under the vendor's names.
-fn thinking(request: &Request, model: &Model, quirks: &Quirks) -> Vec<(&'static str, Value)> {
+fn thinking(request: &Request, model: &ModelSpec, quirks: &ChatQuirks) -> Vec<(&'static str, Value)> {
     let off = request.options.thinking == ThinkingLevel::Off;
     if model.chat_tools == ChatTools::WithoutThinking && !request.tools.is_empty() {
         return vec![("reasoning_effort", json!(Effort::None))];
@@ -98,14 +99,14 @@ fn thinking(request: &Request, model: &Model, quirks: &Quirks) -> Vec<(&'static 
     }
 }
 
-fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
+fn tool_choice<'a>(request: &'a Request, model: &ModelSpec) -> Option<ChatToolChoice<'a>> {
     match &request.tool_choice {
         _ if request.tools.is_empty() => None,
         ToolChoice::Auto => None,
-        ToolChoice::None => Some(Choice::Word("none")),
+        ToolChoice::None => Some(ChatToolChoice::Word("none")),
         ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools => None,
-        ToolChoice::Any => Some(Choice::Word("required")),
-        ToolChoice::Tool(name) => Some(Choice::Function { r#type: "function", function: Named { name } }),
+        ToolChoice::Any => Some(ChatToolChoice::Word("required")),
+        ToolChoice::Tool(name) => Some(ChatToolChoice::Function { r#type: "function", function: Named { name } }),
     }
 }
 
@@ -113,10 +114,10 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 /// else.
 fn messages<'a>(
     request: &'a Request,
-    model: &Model,
+    model: &ModelSpec,
     provider: &str,
-    quirks: &Quirks,
-    marks: Marks,
+    quirks: &ChatQuirks,
+    marks: CacheBreakpoints,
 ) -> Vec<WireMessage<'a>> {
     let thinks = request.options.thinking != ThinkingLevel::Off;
     let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
@@ -130,7 +131,7 @@ fn messages<'a>(
             false => WireMessage::System { content },
         });
     }
-    let mut pending_images: Vec<Part<'a>> = Vec::new();
+    let mut pending_images: Vec<ChatPart<'a>> = Vec::new();
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
@@ -152,21 +153,21 @@ fn messages<'a>(
     out
 }
 
-fn flush<'a>(pending_images: &mut Vec<Part<'a>>, out: &mut Vec<WireMessage<'a>>, quirks: &Quirks) {
+fn flush<'a>(pending_images: &mut Vec<ChatPart<'a>>, out: &mut Vec<WireMessage<'a>>, quirks: &ChatQuirks) {
     if !pending_images.is_empty() {
-        let mut parts = vec![Part::text(IMAGES_FOLLOW)];
+        let mut parts = vec![ChatPart::text(IMAGES_FOLLOW)];
         parts.append(pending_images);
         push_user(out, WireContent::Many(parts), quirks);
     }
 }
 
 /// Adds a message of the user, or extends the one before it where roles must alternate.
-fn push_user<'a>(out: &mut Vec<WireMessage<'a>>, content: WireContent<'a>, quirks: &Quirks) {
+fn push_user<'a>(out: &mut Vec<WireMessage<'a>>, content: WireContent<'a>, quirks: &ChatQuirks) {
     match out.last_mut() {
         Some(WireMessage::User { content: before }) if quirks.merges_users => return before.extend(content),
         Some(WireMessage::Tool { .. }) if quirks.replies_after_results => {
             let content = Some(ReplyContent::Text(RESULTS_SEEN.to_owned()));
-            out.push(WireMessage::Assistant { content, tool_calls: Vec::new(), extra: Extra(Vec::new()) });
+            out.push(WireMessage::Assistant { content, tool_calls: Vec::new(), extra: VendorFields(Vec::new()) });
         }
         _ => {}
     }
@@ -174,31 +175,31 @@ fn push_user<'a>(out: &mut Vec<WireMessage<'a>>, content: WireContent<'a>, quirk
 }
 
 /// Converts the content of a message of the user. A server of a text model may take only a string.
-fn user_content<'a>(content: &'a [Content], model: &Model, quirks: &Quirks) -> Option<WireContent<'a>> {
-    let parts: Vec<Part<'a>> = content.iter().filter_map(|part| user_part(part, model)).collect();
-    let converted = if quirks.joins_texts { WireContent::joined } else { WireContent::of };
+fn user_content<'a>(content: &'a [Content], model: &ModelSpec, quirks: &ChatQuirks) -> Option<WireContent<'a>> {
+    let parts: Vec<ChatPart<'a>> = content.iter().filter_map(|part| user_part(part, model)).collect();
+    let converted = if quirks.joins_texts { WireContent::joined } else { WireContent::from_parts };
     (!parts.is_empty()).then(|| converted(parts))
 }
 
-fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
+fn user_part<'a>(part: &'a Content, model: &ModelSpec) -> Option<ChatPart<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Part::text(text)),
-        Content::Image(image) => Some(Part::image(image, model)),
+        Content::Text { text } => has_text(text).then(|| ChatPart::text(text)),
+        Content::Image(image) => Some(ChatPart::image(image, model)),
         Content::Thinking(_) | Content::ToolCall(_) => None,
     }
 }
 
 fn result_message<'a>(
     result: &'a ToolResultMessage,
-    model: &Model,
-    quirks: &Quirks,
-    pending_images: &mut Vec<Part<'a>>,
+    model: &ModelSpec,
+    quirks: &ChatQuirks,
+    pending_images: &mut Vec<ChatPart<'a>>,
 ) -> WireMessage<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
-    let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
-        parts.partition(|part| quirks.images_in_results || matches!(part, Part::Text { .. }));
+    let (mut here, mut later): (Vec<ChatPart<'a>>, Vec<ChatPart<'a>>) =
+        parts.partition(|part| quirks.images_in_results || matches!(part, ChatPart::Text { .. }));
     if here.is_empty() {
-        here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
+        here.push(ChatPart::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
     WireMessage::Tool { tool_call_id: &result.call_id, content: WireContent::joined(here) }
@@ -219,13 +220,13 @@ fn reply_message<'a>(reply: &'a AssistantMessage, back: Back) -> Option<WireMess
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     // A server may expect its additions to its own calls and messages back.
     let has_others = back.is_own && matches!(back.place, ThinkingBack::Field(_) | ThinkingBack::AsItCame(_));
-    let calls = reply.tool_calls().map(|call| Call {
+    let calls = reply.tool_calls().map(|call| ChatToolCall {
         id: &call.id,
         r#type: "function",
         function: CalledFunction { name: &call.name, arguments: arguments(call).to_string() },
         others: fields_of_server(call.signature.as_deref().filter(|_| has_others)),
     });
-    let tool_calls: Vec<Call<'a>> = calls.collect();
+    let tool_calls: Vec<ChatToolCall<'a>> = calls.collect();
     if text.is_empty() && tool_calls.is_empty() {
         return None;
     }
@@ -248,7 +249,7 @@ fn reply_message<'a>(reply: &'a AssistantMessage, back: Back) -> Option<WireMess
         }
         ThinkingBack::No | ThinkingBack::AsItCame(_) | ThinkingBack::Chunk => (plain(&text), Vec::new()),
     };
-    Some(WireMessage::Assistant { content, tool_calls, extra: Extra(extra) })
+    Some(WireMessage::Assistant { content, tool_calls, extra: VendorFields(extra) })
 }
 
 fn plain(text: &[&str]) -> Option<ReplyContent> {
@@ -291,22 +292,22 @@ fn thinking_chunk(thinking: &Thinking) -> Option<Value> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatRequestBody<'a> {
     model: &'a str,
     stream: bool,
     messages: Vec<WireMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<ChatToolChoice<'a>>,
     #[serde(flatten)]
-    extra: Extra,
+    extra: VendorFields,
 }
 
 /// Fields whose names depend on the vendor.
-struct Extra(Vec<Field>);
+struct VendorFields(Vec<Field>);
 
-impl Serialize for Extra {
+impl Serialize for VendorFields {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
@@ -327,9 +328,9 @@ enum WireMessage<'a> {
     Assistant {
         content: Option<ReplyContent>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<ChatToolCall<'a>>,
         #[serde(flatten)]
-        extra: Extra,
+        extra: VendorFields,
     },
     Tool {
         tool_call_id: &'a str,
@@ -360,13 +361,13 @@ enum ReplyContent {
 #[serde(untagged)]
 enum WireContent<'a> {
     One(Cow<'a, str>),
-    Many(Vec<Part<'a>>),
+    Many(Vec<ChatPart<'a>>),
 }
 
 impl<'a> WireContent<'a> {
-    fn of(parts: Vec<Part<'a>>) -> Self {
+    fn from_parts(parts: Vec<ChatPart<'a>>) -> Self {
         match &parts[..] {
-            [Part::Text { text, .. }] => Self::One(text.clone()),
+            [ChatPart::Text { text, .. }] => Self::One(text.clone()),
             _ => Self::Many(parts),
         }
     }
@@ -374,10 +375,11 @@ impl<'a> WireContent<'a> {
     /// Sets a cache breakpoint on the last part, which only the form of a list supports.
     fn mark(&mut self) {
         if let Self::One(text) = self {
-            *self = Self::Many(vec![Part::Text { text: std::mem::take(text), cache_control: None }]);
+            *self = Self::Many(vec![ChatPart::Text { text: std::mem::take(text), cache_control: None }]);
         }
         if let Self::Many(parts) = self
-            && let Some(Part::Text { cache_control, .. } | Part::ImageUrl { cache_control, .. }) = parts.last_mut()
+            && let Some(ChatPart::Text { cache_control, .. } | ChatPart::ImageUrl { cache_control, .. }) =
+                parts.last_mut()
         {
             *cache_control = Some(EPHEMERAL);
         }
@@ -391,26 +393,26 @@ impl<'a> WireContent<'a> {
         };
     }
 
-    fn into_parts(self) -> Vec<Part<'a>> {
+    fn into_parts(self) -> Vec<ChatPart<'a>> {
         match self {
-            Self::One(text) => vec![Part::Text { text, cache_control: None }],
+            Self::One(text) => vec![ChatPart::Text { text, cache_control: None }],
             Self::Many(parts) => parts,
         }
     }
 
     /// Like [`Self::of`], but joins several texts into one.
-    fn joined(parts: Vec<Part<'a>>) -> Self {
-        let texts: Option<Vec<&str>> = parts.iter().map(Part::as_text).collect();
+    fn joined(parts: Vec<ChatPart<'a>>) -> Self {
+        let texts: Option<Vec<&str>> = parts.iter().map(ChatPart::as_text).collect();
         match texts.filter(|texts| texts.len() > 1).map(|texts| texts.join("\n")) {
             Some(text) => Self::One(Cow::Owned(text)),
-            None => Self::of(parts),
+            None => Self::from_parts(parts),
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Part<'a> {
+enum ChatPart<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -428,12 +430,12 @@ struct ImageUrl {
     url: String,
 }
 
-impl<'a> Part<'a> {
+impl<'a> ChatPart<'a> {
     fn text(text: &'a str) -> Self {
         Self::Text { text: Cow::Borrowed(text), cache_control: None }
     }
 
-    fn image(image: &Image, model: &Model) -> Self {
+    fn image(image: &Image, model: &ModelSpec) -> Self {
         match model.images && is_web_image(&image.media_type) {
             true => Self::ImageUrl {
                 image_url: ImageUrl { url: format!("data:{};base64,{}", image.media_type, image.base64()) },
@@ -452,7 +454,7 @@ impl<'a> Part<'a> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct ChatToolCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
@@ -468,7 +470,7 @@ struct CalledFunction<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Choice<'a> {
+enum ChatToolChoice<'a> {
     Word(&'static str),
     Function { r#type: &'static str, function: Named<'a> },
 }

@@ -3,9 +3,9 @@
 //! Some servers number every call 0 and tell them apart by ID or not at all, some omit the number, some repeat ID and name
 //! with every delta, some send the ID or the arguments before the name, and some number the parts of a call differently.
 
-use super::reasoning::{Detail, Reasoning, take_over};
+use super::reasoning::{Detail, ReasoningForm, take_over};
 use super::wire::CallDelta;
-use crate::decode::{MAX_EVENT_BYTES, MAX_PARTS, Writer, too_many_parts};
+use crate::decode::{MAX_EVENT_BYTES, MAX_PARTS, PartWriter, too_many_parts};
 use pinion_protocol::{PartKind, ProviderError, StreamEvent};
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ impl Calls {
     pub(super) fn delta(
         &mut self,
         delta: CallDelta<'_>,
-        writer: &mut Writer,
-        reasoning: &mut Reasoning,
+        writer: &mut PartWriter,
+        reasoning: &mut ReasoningForm,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let function = delta.function.unwrap_or_default();
@@ -73,7 +73,7 @@ impl Calls {
     }
 
     /// Stores the fields that only the server understands as the signature of the call.
-    pub(super) fn sign(&mut self, writer: &mut Writer) -> Result<(), ProviderError> {
+    pub(super) fn sign(&mut self, writer: &mut PartWriter) -> Result<(), ProviderError> {
         for OpenCall { key, others, .. } in self.0.drain(..) {
             if let Some(key) = key.filter(|_| !others.is_empty()) {
                 writer.parts.sign(&key, &Value::Object(others).to_string())?;

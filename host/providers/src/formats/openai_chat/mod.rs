@@ -15,7 +15,7 @@ mod stream;
 mod wire;
 
 pub use body::request_body;
-pub use quirks::{Quirks, ThinkingBack, ThinkingParam};
+pub use quirks::{ChatQuirks, ThinkingBack, ThinkingParam};
 
 /// Decodes one streamed reply.
-pub type Decoder = crate::decode::SseDecoder<stream::Reply>;
+pub type ChatDecoder = crate::decode::SseDecoder<stream::ChatReply>;

@@ -4,7 +4,7 @@ use crate::formats::conversation::IdRule;
 
 /// The differences between a vendor and OpenAI.
 #[derive(Debug, Clone, Copy)]
-pub struct Quirks {
+pub struct ChatQuirks {
     /// The name of the output limit: `max_completion_tokens` or `max_tokens`.
     pub max_tokens: &'static str,
     /// Takes the system prompt as a message of the role `developer` and not of `system`.
@@ -57,7 +57,7 @@ pub enum ThinkingBack {
     Chunk,
 }
 
-impl Quirks {
+impl ChatQuirks {
     /// OpenAI itself.
     pub const OPENAI: Self = Self {
         max_tokens: "max_completion_tokens",

@@ -22,7 +22,7 @@ const TEXT_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_tex
 /// The form of a reply's thinking, stored as the signature of its part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Reasoning {
+pub(super) struct ReasoningForm {
     /// The field of the readable text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) field: Option<Cow<'static, str>>,
@@ -40,7 +40,7 @@ pub(super) struct Reasoning {
     size: usize,
 }
 
-impl Reasoning {
+impl ReasoningForm {
     pub(super) fn of_field(field: &'static str) -> Self {
         Self { field: Some(Cow::Borrowed(field)), ..Self::default() }
     }
@@ -156,30 +156,30 @@ fn size_of_value(value: &Value) -> usize {
 }
 
 /// Returns a field, unless it is missing or null.
-fn of<'a>(detail: &'a Detail, field: &str) -> Option<&'a Value> {
+fn find_field<'a>(detail: &'a Detail, field: &str) -> Option<&'a Value> {
     detail.get(field).filter(|value| !value.is_null())
 }
 
 /// Returns whether `detail` continues `known`: they share index, type and ID. Without an index, readable text continues
 /// the text directly before it, up to its signature.
 fn continues(detail: &Detail, known: &Detail, is_last: bool) -> bool {
-    let same_id = match (of(detail, "id"), of(known, "id")) {
+    let same_id = match (find_field(detail, "id"), find_field(known, "id")) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
-    let kind = of(detail, "type");
-    let same_place = match (of(detail, "index"), of(known, "index")) {
+    let kind = find_field(detail, "type");
+    let same_place = match (find_field(detail, "index"), find_field(known, "index")) {
         (Some(a), Some(b)) => a == b,
         (None, None) => {
             let is_readable = kind
                 .and_then(Value::as_str)
                 .is_none_or(|kind| !kind.contains("encrypted") && !kind.contains("redacted"));
-            let is_signed = of(known, "signature").is_some_and(|signature| signature != "");
+            let is_signed = find_field(known, "signature").is_some_and(|signature| signature != "");
             is_last && is_readable && !is_signed
         }
         _ => false,
     };
-    same_place && same_id && kind == of(known, "type")
+    same_place && same_id && kind == find_field(known, "type")
 }
 
 /// Appends texts and takes over new fields.
@@ -236,7 +236,8 @@ pub(super) fn readable(detail: &Detail) -> &str {
 
 /// Returns the fields with a reply's thinking as they came. `field` is the name for readable text that came without one.
 pub(super) fn as_it_came(reply: &AssistantMessage, field: &'static str) -> Vec<Field> {
-    let thoughts: Vec<(&Thinking, Reasoning)> = thoughts(reply).map(|part| (part, Reasoning::read(part))).collect();
+    let thoughts: Vec<(&Thinking, ReasoningForm)> =
+        thoughts(reply).map(|part| (part, ReasoningForm::read(part))).collect();
     let in_fields = || thoughts.iter().filter(|(_, form)| form.part.is_none());
     let field = in_fields().find_map(|(_, form)| form.field.clone()).unwrap_or(Cow::Borrowed(field));
     let text: String = in_fields().map(|(part, _)| part.text.as_str()).collect();
@@ -246,16 +247,16 @@ pub(super) fn as_it_came(reply: &AssistantMessage, field: &'static str) -> Vec<F
 
 /// Returns the fields of a message that only the server understands, as they came.
 pub(super) fn opaque(reply: &AssistantMessage) -> impl Iterator<Item = Field> {
-    opaque_fields(thoughts(reply).map(Reasoning::read))
+    opaque_fields(thoughts(reply).map(ReasoningForm::read))
 }
 
 /// Returns thinking as the part of the content that it was.
 pub(super) fn content_part(thinking: &Thinking) -> Option<Value> {
     let is_part = thinking.signature.as_ref().is_some_and(|signature| signature.contains("\"part\":"));
-    is_part.then(|| Reasoning::read(thinking).part.map(Value::Object)).flatten()
+    is_part.then(|| ReasoningForm::read(thinking).part.map(Value::Object)).flatten()
 }
 
-fn opaque_fields(forms: impl Iterator<Item = Reasoning>) -> impl Iterator<Item = Field> {
+fn opaque_fields(forms: impl Iterator<Item = ReasoningForm>) -> impl Iterator<Item = Field> {
     let (mut details, mut blocks, mut others) = (Vec::new(), Vec::new(), Detail::new());
     for form in forms {
         details.extend(form.details.into_iter().map(Value::Object));
@@ -287,7 +288,7 @@ mod tests {
     use serde_json::json;
 
     fn merged(details: &[Value]) -> Value {
-        let mut reasoning = Reasoning::default();
+        let mut reasoning = ReasoningForm::default();
         for detail in details {
             reasoning.add_detail(detail.as_object().unwrap().clone()).unwrap();
         }
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn endless_details_are_an_error() {
-        let mut reasoning = Reasoning::default();
+        let mut reasoning = ReasoningForm::default();
         let detail = json!({ "type": "reasoning.text", "text": "x".repeat(1 << 20), "index": 0 });
         let detail = detail.as_object().unwrap();
         assert!((0..17).any(|_| reasoning.add_detail(detail.clone()).is_err()));
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn endless_empty_or_nested_details_are_an_error() {
         let number_until_error = |detail: Value| {
-            let (mut reasoning, detail) = (Reasoning::default(), detail.as_object().unwrap().clone());
+            let (mut reasoning, detail) = (ReasoningForm::default(), detail.as_object().unwrap().clone());
             (0..100_000).position(|_| reasoning.add_detail(detail.clone()).is_err())
         };
         assert_eq!(number_until_error(json!({ "type": "reasoning.encrypted" })), Some(MAX_DETAILS));
@@ -346,7 +347,7 @@ mod tests {
     fn stored_field_cannot_be_another_part_of_the_message() {
         let read = |field: &str| {
             let signature = Some(json!({ "field": field }).to_string());
-            Reasoning::read(&Thinking { signature, ..Thinking::default() }).field
+            ReasoningForm::read(&Thinking { signature, ..Thinking::default() }).field
         };
         assert_eq!(read("reasoning").as_deref(), Some("reasoning"));
         assert_eq!((read("role"), read("content")), (None, None));

@@ -1,10 +1,10 @@
 //! The reply decoder.
 
 use super::calls::Calls;
-use super::reasoning::{Detail, Reasoning, readable};
-use super::wire::{BaseResponse, CallDelta, Chunk, Counts, Piece, ReplyDelta, WireChoice};
+use super::reasoning::{Detail, ReasoningForm, readable};
+use super::wire::{BaseResponse, CallDelta, ChatChunk, ContentPiece, ReplyDelta, TokenCounts, WireChoice};
 use crate::decode::json::parse;
-use crate::decode::{ReplyState, Writer, Writing, broke_off};
+use crate::decode::{PartWriter, ReplyState, Writing, broke_off};
 use crate::formats::stop_reason::{Announced, announce, blocked, failed, unlisted};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent};
@@ -13,29 +13,29 @@ use std::borrow::Cow;
 
 /// The state of one reply.
 #[derive(Debug)]
-pub struct Reply {
-    writer: Writer,
+pub struct ChatReply {
+    writer: PartWriter,
     calls: Calls,
-    counts: Counts,
+    counts: TokenCounts,
     stop: Announced,
     /// The key of the first thinking part in a separate field, and the form of all thinking.
     thinking: Option<u64>,
-    reasoning: Reasoning,
+    reasoning: ReasoningForm,
     /// Readable thinking came in a separate field.
     has_text_field: bool,
     /// The key and the form of the open thinking part, where it is a part of the content.
-    part: Option<(u64, Reasoning)>,
+    part: Option<(u64, ReasoningForm)>,
 }
 
-impl ReplyState for Reply {
+impl ReplyState for ChatReply {
     fn new(id_seed: String) -> Self {
         Self {
-            writer: Writer::new(id_seed),
+            writer: PartWriter::new(id_seed),
             calls: Calls::default(),
-            counts: Counts::default(),
+            counts: TokenCounts::default(),
             stop: None,
             thinking: None,
-            reasoning: Reasoning::default(),
+            reasoning: ReasoningForm::default(),
             has_text_field: false,
             part: None,
         }
@@ -62,7 +62,7 @@ impl ReplyState for Reply {
         if self.has_ended() {
             return Ok(());
         }
-        let chunk: Chunk<'_> = parse(data)?;
+        let chunk: ChatChunk<'_> = parse(data)?;
         let mut error = failure(&chunk, data)?;
         let is_known = |choice: &WireChoice<'_>| {
             choice.delta.is_some() || choice.message.is_some() || !choice.finish_reason.is_empty()
@@ -88,7 +88,7 @@ impl ReplyState for Reply {
 
 /// Returns the error of a chunk, which some servers send without the field around it (vLLM, DashScope, Databricks), and
 /// MiniMax in a separate field.
-fn failure(chunk: &Chunk<'_>, data: &[u8]) -> Result<Option<Value>, ProviderError> {
+fn failure(chunk: &ChatChunk<'_>, data: &[u8]) -> Result<Option<Value>, ProviderError> {
     let has_code = [&chunk.code, &chunk.error_code].into_iter().any(Option::is_some);
     let is_bare = chunk.object == "error" || (chunk.choices.is_empty() && has_code && !chunk.message.is_empty());
     match chunk.error.clone() {
@@ -98,7 +98,7 @@ fn failure(chunk: &Chunk<'_>, data: &[u8]) -> Result<Option<Value>, ProviderErro
     }
 }
 
-impl Reply {
+impl ChatReply {
     fn choice(
         &mut self,
         choice: WireChoice<'_>,
@@ -142,8 +142,8 @@ impl Reply {
         }
         for piece in delta.content.0 {
             match piece {
-                Piece::Text(text) => self.write(&text, events)?,
-                Piece::Thinking(text, part) => self.think_in_content(&text, part, events)?,
+                ContentPiece::Text(text) => self.write(&text, events)?,
+                ContentPiece::Thinking(text, part) => self.think_in_content(&text, part, events)?,
             }
         }
         self.write(&delta.refusal, events)?;
@@ -171,7 +171,7 @@ impl Reply {
             Some(key) => {
                 self.reasoning.field.get_or_insert(Cow::Borrowed(field));
                 self.thinking.get_or_insert(key);
-                self.writer.parts.set_signature(&key, Reasoning::of_field(field).to_signature()?)
+                self.writer.parts.set_signature(&key, ReasoningForm::of_field(field).to_signature()?)
             }
             None => Ok(()),
         }
@@ -186,7 +186,7 @@ impl Reply {
     ) -> Result<(), ProviderError> {
         self.writer.write(Writing::Thinking, text, events)?;
         let Some(key) = self.writer.thinking() else { return Ok(()) };
-        let (_, form) = self.part.get_or_insert_with(|| (key, Reasoning::default()));
+        let (_, form) = self.part.get_or_insert_with(|| (key, ReasoningForm::default()));
         form.add_part(part)
     }
 

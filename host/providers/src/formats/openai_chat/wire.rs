@@ -12,7 +12,7 @@ use std::fmt;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Chunk<'a> {
+pub(super) struct ChatChunk<'a> {
     /// `error` for an error object without the usual field around it.
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) object: Cow<'a, str>,
@@ -21,7 +21,7 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow, deserialize_with = "json::objects")]
     pub(super) choices: Vec<WireChoice<'a>>,
     #[serde(deserialize_with = "json::object")]
-    pub(super) usage: Option<WireUsage>,
+    pub(super) usage: Option<ChatUsage>,
     #[serde(deserialize_with = "json::object")]
     pub(super) x_groq: Option<GroqExtra>,
     #[serde(deserialize_with = "json::error")]
@@ -66,7 +66,7 @@ impl BaseResponse<'_> {
 #[serde(default)]
 pub(super) struct GroqExtra {
     #[serde(deserialize_with = "json::object")]
-    pub(super) usage: Option<WireUsage>,
+    pub(super) usage: Option<ChatUsage>,
     /// The reason why the reply was broken off.
     #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
@@ -86,7 +86,7 @@ pub(super) struct WireChoice<'a> {
     pub(super) finish_reason: Cow<'a, str>,
     /// Kimi's place for the counts.
     #[serde(deserialize_with = "json::object")]
-    pub(super) usage: Option<WireUsage>,
+    pub(super) usage: Option<ChatUsage>,
     /// OpenRouter's place for the failure of an upstream.
     #[serde(deserialize_with = "json::error")]
     pub(super) error: Option<Value>,
@@ -153,7 +153,7 @@ pub(super) struct FunctionDelta<'a> {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct WireUsage {
+pub(super) struct ChatUsage {
     #[serde(deserialize_with = "json::count")]
     prompt_tokens: Option<u64>,
     #[serde(deserialize_with = "json::count")]
@@ -197,7 +197,7 @@ struct PromptDetails {
 
 /// The largest counts so far: some servers repeat them with every chunk, and some end with zeros.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct TokenCounts {
     /// All input, cached or not.
     prompt: u64,
     completion: u64,
@@ -206,9 +206,9 @@ pub(super) struct Counts {
     cache_write: u64,
 }
 
-impl Counts {
+impl TokenCounts {
     /// Takes over the counts that grew; returns false if no count grew.
-    pub(super) fn grow(&mut self, wire: WireUsage) -> bool {
+    pub(super) fn grow(&mut self, wire: ChatUsage) -> bool {
         let details = wire.prompt_tokens_details.unwrap_or_default();
         let grow = |count: &mut u64, names: &[Option<u64>]| {
             let largest = names.iter().flatten().max();
@@ -233,10 +233,10 @@ impl Counts {
     }
 }
 
-impl From<Counts> for Usage {
+impl From<TokenCounts> for Usage {
     /// The prompt tokens include the cached ones. Some vendors (xAI) leave reasoning out of the completion tokens, but
     /// not out of the total.
-    fn from(counts: Counts) -> Self {
+    fn from(counts: TokenCounts) -> Self {
         let cache_read = counts.cache_read.min(counts.prompt);
         let cache_write = counts.cache_write.min(counts.prompt - cache_read);
         Self {
@@ -250,9 +250,9 @@ impl From<Counts> for Usage {
 
 /// The content of a delta: a string, a text or thinking part, or a list of them (Mistral, Databricks).
 #[derive(Default)]
-pub(super) struct Pieces<'a>(pub(super) Vec<Piece<'a>>);
+pub(super) struct Pieces<'a>(pub(super) Vec<ContentPiece<'a>>);
 
-pub(super) enum Piece<'a> {
+pub(super) enum ContentPiece<'a> {
     Text(Cow<'a, str>),
     /// The readable text, and the part as it came.
     Thinking(String, Detail),
@@ -267,20 +267,20 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
                 f.write_str("text or a list of parts")
             }
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Pieces(vec![Piece::Text(Cow::Borrowed(text))]))
+                Ok(Pieces(vec![ContentPiece::Text(Cow::Borrowed(text))]))
             }
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Pieces(vec![Piece::Text(Cow::Owned(text.to_owned()))]))
+                Ok(Pieces(vec![ContentPiece::Text(Cow::Owned(text.to_owned()))]))
             }
             default_for!(null bool number);
             fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
                 let part = Value::deserialize(MapAccessDeserializer::new(fields))?;
-                Ok(Pieces(piece(part).into_iter().collect()))
+                Ok(Pieces(parse_piece(part).into_iter().collect()))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut pieces = Vec::new();
                 while let Some(part) = list.next_element::<Value>()? {
-                    pieces.extend(piece(part));
+                    pieces.extend(parse_piece(part));
                 }
                 Ok(Pieces(pieces))
             }
@@ -291,16 +291,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
 
 /// Parses `{"type":"text","text":"…"}`, `{"type":"thinking","thinking":[{"type":"text","text":"…"}]}` or
 /// `{"type":"reasoning","summary":[…]}`, and skips others.
-fn piece(part: Value) -> Option<Piece<'static>> {
+fn parse_piece(part: Value) -> Option<ContentPiece<'static>> {
     let Value::Object(part) = part else { return None };
     let text = |field: &str| part.get(field).map(text_of).unwrap_or_default();
     match part.get("type")?.as_str()? {
-        "text" | "output_text" => Some(Piece::Text(Cow::Owned(text("text")))),
-        "refusal" => Some(Piece::Text(Cow::Owned(text("refusal")))),
-        "thinking" => Some(Piece::Thinking(text("thinking"), part)),
+        "text" | "output_text" => Some(ContentPiece::Text(Cow::Owned(text("text")))),
+        "refusal" => Some(ContentPiece::Text(Cow::Owned(text("refusal")))),
+        "thinking" => Some(ContentPiece::Thinking(text("thinking"), part)),
         "reasoning" => {
             let fields = ["summary", "content", "reasoning", "text"];
-            Some(Piece::Thinking(fields.map(text).into_iter().find(|text| !text.is_empty()).unwrap_or_default(), part))
+            Some(ContentPiece::Thinking(
+                fields.map(text).into_iter().find(|text| !text.is_empty()).unwrap_or_default(),
+                part,
+            ))
         }
         _ => None,
     }

@@ -6,7 +6,7 @@ use crate::formats::conversation::{
     ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
     is_web_image, steps,
 };
-use crate::models::{Caching, Effort, Model, ThinkingStyle};
+use crate::models::{Caching, Effort, ModelSpec, ThinkingStyle};
 use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Request, ThinkingLevel, ToolChoice, ToolDefinition,
     ToolResultMessage,
@@ -20,7 +20,7 @@ const MIN_OUTPUT: u64 = 16;
 
 /// The differences between a vendor and OpenAI.
 #[derive(Debug, Clone, Copy)]
-pub struct Quirks {
+pub struct ResponsesQuirks {
     /// Accepts `prompt_cache_key`, which routes the requests of a session to the same cache.
     pub cache_key: bool,
     /// Accepts `prompt_cache_options` and breakpoints, for models that support them.
@@ -33,7 +33,7 @@ pub struct Quirks {
     pub(crate) ids: IdRule,
 }
 
-impl Quirks {
+impl ResponsesQuirks {
     /// OpenAI itself.
     pub const OPENAI: Self = Self {
         cache_key: true,
@@ -58,10 +58,15 @@ impl Quirks {
 ///
 /// # Errors
 /// None in practice: every request can be serialized.
-pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
+pub fn request_body(
+    request: &Request,
+    model: &ModelSpec,
+    provider: &str,
+    quirks: &ResponsesQuirks,
+) -> serde_json::Result<Vec<u8>> {
     let request = &acceptable(request, model, provider, quirks.ids);
     let options = &request.options;
-    let caching = Cache::of(options.cache, model, quirks);
+    let caching = PromptCacheParts::for_policy(options.cache, model, quirks);
     let mut input = input(request, model, provider, quirks);
     if caching.messages {
         mark_second_to_last(&mut input);
@@ -69,8 +74,8 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
     let system = has_text(&request.system).then_some(&*request.system);
     if let Some(text) = system.filter(|_| caching.system) {
         // The field `instructions` does not support a breakpoint.
-        let content = vec![Part::InputText { text, prompt_cache_breakpoint: Some(EXPLICIT) }];
-        input.insert(0, Item::Message { role: "developer", content, phase: None });
+        let content = vec![ResponsesPart::InputText { text, prompt_cache_breakpoint: Some(EXPLICIT) }];
+        input.insert(0, ResponsesInputItem::Message { role: "developer", content, phase: None });
     }
     let reasoning = reasoning(request, model, quirks);
     let includes_reasoning = match model.thinking {
@@ -78,13 +83,13 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
         ThinkingStyle::OnRequest => reasoning.is_some(),
         _ => true,
     };
-    serde_json::to_vec(&Body {
+    serde_json::to_vec(&ResponsesRequestBody {
         model: &request.model,
         stream: true,
         store: false,
         instructions: system.filter(|_| !caching.system),
         input,
-        tools: request.tools.iter().map(|tool| Tool::of(tool)).collect(),
+        tools: request.tools.iter().map(|tool| ResponsesTool::from_definition(tool)).collect(),
         tool_choice: tool_choice(request, model),
         reasoning,
         include: if includes_reasoning { vec!["reasoning.encrypted_content"] } else { Vec::new() },
@@ -99,16 +104,16 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
 }
 
 /// The parts of the prompt to cache.
-struct Cache {
+struct PromptCacheParts {
     /// Makes the vendor cache only the marked parts, and nothing when no part is marked.
     is_explicit: bool,
     system: bool,
     messages: bool,
 }
 
-impl Cache {
+impl PromptCacheParts {
     /// [`CachePolicy::Auto`] leaves the breakpoint to the vendor, which sets it near the end of the conversation.
-    fn of(policy: CachePolicy, model: &Model, quirks: &Quirks) -> Self {
+    fn for_policy(policy: CachePolicy, model: &ModelSpec, quirks: &ResponsesQuirks) -> Self {
         let is_controllable = quirks.cache_options && model.caching == Caching::Breakpoints;
         match policy {
             CachePolicy::Manual { system, messages, .. } if is_controllable => {
@@ -120,7 +125,7 @@ impl Cache {
     }
 }
 
-fn reasoning(request: &Request, model: &Model, quirks: &Quirks) -> Option<Reasoning> {
+fn reasoning(request: &Request, model: &ModelSpec, quirks: &ResponsesQuirks) -> Option<ReasoningOptions> {
     let level = request.options.thinking;
     let off = level == ThinkingLevel::Off;
     match model.thinking {
@@ -129,33 +134,39 @@ fn reasoning(request: &Request, model: &Model, quirks: &Quirks) -> Option<Reason
         _ => {
             let effort = model.effort(level);
             let summary = (quirks.summaries && !off).then_some("auto");
-            (effort.is_some() || summary.is_some()).then_some(Reasoning { effort, summary })
+            (effort.is_some() || summary.is_some()).then_some(ReasoningOptions { effort, summary })
         }
     }
 }
 
-fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
+fn tool_choice<'a>(request: &'a Request, model: &ModelSpec) -> Option<ResponsesToolChoice<'a>> {
     match &request.tool_choice {
         _ if request.tools.is_empty() => None,
         ToolChoice::Auto => None,
-        ToolChoice::None => Some(Choice::Word("none")),
+        ToolChoice::None => Some(ResponsesToolChoice::Word("none")),
         ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools => None,
-        ToolChoice::Any => Some(Choice::Word("required")),
-        ToolChoice::Tool(name) => Some(Choice::Function { r#type: "function", name }),
+        ToolChoice::Any => Some(ResponsesToolChoice::Word("required")),
+        ToolChoice::Tool(name) => Some(ResponsesToolChoice::Function { r#type: "function", name }),
     }
 }
 
 /// Converts the conversation to items. Images that tools returned follow their results where the vendor accepts them
 /// nowhere else.
-fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
-    let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
-    let mut pending_images: Vec<Part<'a>> = Vec::new();
+fn input<'a>(
+    request: &'a Request,
+    model: &ModelSpec,
+    provider: &str,
+    quirks: &ResponsesQuirks,
+) -> Vec<ResponsesInputItem<'a>> {
+    let mut items: Vec<ResponsesInputItem<'a>> = Vec::with_capacity(request.messages.len() + 1);
+    let mut pending_images: Vec<ResponsesPart<'a>> = Vec::new();
     for step in steps(request) {
         match step {
             ConversationStep::User(user) => {
-                let content: Vec<Part<'a>> = user.content.iter().filter_map(|part| user_part(part, model)).collect();
+                let content: Vec<ResponsesPart<'a>> =
+                    user.content.iter().filter_map(|part| user_part(part, model)).collect();
                 if !content.is_empty() {
-                    items.push(Item::Message { role: "user", content, phase: None });
+                    items.push(ResponsesInputItem::Message { role: "user", content, phase: None });
                 }
             }
             ConversationStep::Reply(reply) => reply_items(reply, is_own(reply, provider, model), &mut items),
@@ -166,36 +177,40 @@ fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirk
     items
 }
 
-fn flush<'a>(pending_images: &mut Vec<Part<'a>>, items: &mut Vec<Item<'a>>) {
+fn flush<'a>(pending_images: &mut Vec<ResponsesPart<'a>>, items: &mut Vec<ResponsesInputItem<'a>>) {
     if !pending_images.is_empty() {
-        let mut content = vec![Part::text(IMAGES_FOLLOW)];
+        let mut content = vec![ResponsesPart::text(IMAGES_FOLLOW)];
         content.append(pending_images);
-        items.push(Item::Message { role: "user", content, phase: None });
+        items.push(ResponsesInputItem::Message { role: "user", content, phase: None });
     }
 }
 
-fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
+fn user_part<'a>(part: &'a Content, model: &ModelSpec) -> Option<ResponsesPart<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then(|| Part::text(text)),
-        Content::Image(image) => Some(Part::image(image, model)),
+        Content::Text { text } => has_text(text).then(|| ResponsesPart::text(text)),
+        Content::Image(image) => Some(ResponsesPart::image(image, model)),
         Content::Thinking(_) | Content::ToolCall(_) => None,
     }
 }
 
 /// Converts a reply's parts in order. Thinking and phases return only to the model that produced them, and thinking only
 /// before the items that followed it.
-fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, items: &mut Vec<Item<'a>>) {
+fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, items: &mut Vec<ResponsesInputItem<'a>>) {
     let before = items.len();
     for part in &reply.content {
         match part {
             Content::Text { text } if has_text(text) => {
-                items.push(Item::Message { role: "assistant", content: vec![Part::OutputText { text }], phase: None });
+                items.push(ResponsesInputItem::Message {
+                    role: "assistant",
+                    content: vec![ResponsesPart::OutputText { text }],
+                    phase: None,
+                });
             }
             Content::Thinking(thinking) if is_own => match phase_of(thinking) {
                 Some(phase) => set_phase(&mut items[before..], &phase),
-                None => items.extend(item_of(thinking).filter(is_self_contained).map(Item::Reasoning)),
+                None => items.extend(item_of(thinking).filter(is_self_contained).map(ResponsesInputItem::Reasoning)),
             },
-            Content::ToolCall(call) => items.push(Item::FunctionCall {
+            Content::ToolCall(call) => items.push(ResponsesInputItem::FunctionCall {
                 call_id: &call.id,
                 name: &call.name,
                 arguments: arguments(call).to_string(),
@@ -203,17 +218,17 @@ fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, items: &mut Vec<It
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
     }
-    while items.len() > before && matches!(items.last(), Some(Item::Reasoning(_))) {
+    while items.len() > before && matches!(items.last(), Some(ResponsesInputItem::Reasoning(_))) {
         items.pop();
     }
 }
 
 /// Sets the phase of the last message without one, which may be several texts.
-fn set_phase(items: &mut [Item<'_>], of_message: &str) {
-    let is_message = |item: &Item<'_>| matches!(item, Item::Message { phase: None, .. });
+fn set_phase(items: &mut [ResponsesInputItem<'_>], of_message: &str) {
+    let is_message = |item: &ResponsesInputItem<'_>| matches!(item, ResponsesInputItem::Message { phase: None, .. });
     let texts = items.iter_mut().rev().skip_while(|item| !is_message(item)).take_while(|item| is_message(item));
     for text in texts {
-        if let Item::Message { phase, .. } = text {
+        if let ResponsesInputItem::Message { phase, .. } = text {
             *phase = Some(of_message.to_owned());
         }
     }
@@ -221,24 +236,24 @@ fn set_phase(items: &mut [Item<'_>], of_message: &str) {
 
 fn result_item<'a>(
     result: &'a ToolResultMessage,
-    model: &Model,
-    quirks: &Quirks,
-    pending_images: &mut Vec<Part<'a>>,
-) -> Item<'a> {
+    model: &ModelSpec,
+    quirks: &ResponsesQuirks,
+    pending_images: &mut Vec<ResponsesPart<'a>>,
+) -> ResponsesInputItem<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
-    let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
-        parts.partition(|part| quirks.images_in_results || matches!(part, Part::InputText { .. }));
+    let (mut here, mut later): (Vec<ResponsesPart<'a>>, Vec<ResponsesPart<'a>>) =
+        parts.partition(|part| quirks.images_in_results || matches!(part, ResponsesPart::InputText { .. }));
     if here.is_empty() {
-        here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
+        here.push(ResponsesPart::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
-    Item::FunctionCallOutput { call_id: &result.call_id, output: Output::of(here) }
+    ResponsesInputItem::FunctionCallOutput { call_id: &result.call_id, output: FunctionOutput::from_parts(here) }
 }
 
 /// Sets a breakpoint at the end of the second-to-last message that supports one.
-fn mark_second_to_last(items: &mut [Item<'_>]) {
+fn mark_second_to_last(items: &mut [ResponsesInputItem<'_>]) {
     let mut marks = items.iter_mut().rev().filter_map(|item| match item {
-        Item::Message { content, .. } => content.last_mut()?.breakpoint(),
+        ResponsesInputItem::Message { content, .. } => content.last_mut()?.breakpoint(),
         _ => None,
     });
     if let Some(mark) = marks.nth(1) {
@@ -247,19 +262,19 @@ fn mark_second_to_last(items: &mut [Item<'_>]) {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ResponsesRequestBody<'a> {
     model: &'a str,
     stream: bool,
     store: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<&'a str>,
-    input: Vec<Item<'a>>,
+    input: Vec<ResponsesInputItem<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ResponsesTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<ResponsesToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Reasoning>,
+    reasoning: Option<ReasoningOptions>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     include: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,7 +295,7 @@ struct CacheMode {
 const EXPLICIT: CacheMode = CacheMode { mode: "explicit" };
 
 #[derive(Serialize)]
-struct Reasoning {
+struct ReasoningOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<Effort>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -289,10 +304,10 @@ struct Reasoning {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Item<'a> {
+enum ResponsesInputItem<'a> {
     Message {
         role: &'static str,
-        content: Vec<Part<'a>>,
+        content: Vec<ResponsesPart<'a>>,
         /// As it came. Newer models perform worse without it.
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
@@ -304,16 +319,16 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: &'a str,
-        output: Output<'a>,
+        output: FunctionOutput<'a>,
     },
     /// As it came, with its type.
     #[serde(untagged)]
-    Reasoning(stored::Item),
+    Reasoning(stored::ReasoningItem),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Part<'a> {
+enum ResponsesPart<'a> {
     InputText {
         text: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -330,12 +345,12 @@ enum Part<'a> {
     },
 }
 
-impl<'a> Part<'a> {
+impl<'a> ResponsesPart<'a> {
     fn text(text: &'a str) -> Self {
         Self::InputText { text, prompt_cache_breakpoint: None }
     }
 
-    fn image(image: &Image, model: &Model) -> Self {
+    fn image(image: &Image, model: &ModelSpec) -> Self {
         match model.images && is_web_image(&image.media_type) {
             true => Self::InputImage {
                 image_url: format!("data:{};base64,{}", image.media_type, image.base64()),
@@ -359,16 +374,16 @@ impl<'a> Part<'a> {
 /// A tool result: a plain string where possible, which every server understands.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Output<'a> {
+enum FunctionOutput<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
+    Parts(Vec<ResponsesPart<'a>>),
 }
 
-impl<'a> Output<'a> {
-    fn of(parts: Vec<Part<'a>>) -> Self {
+impl<'a> FunctionOutput<'a> {
+    fn from_parts(parts: Vec<ResponsesPart<'a>>) -> Self {
         let texts = parts.iter().map(|part| match part {
-            Part::InputText { text, .. } | Part::OutputText { text } => Some(*text),
-            Part::InputImage { .. } => None,
+            ResponsesPart::InputText { text, .. } | ResponsesPart::OutputText { text } => Some(*text),
+            ResponsesPart::InputImage { .. } => None,
         });
         match texts.collect::<Option<Vec<&str>>>().as_deref() {
             Some([text]) => Self::Text(Cow::Borrowed(text)),
@@ -379,7 +394,7 @@ impl<'a> Output<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ResponsesTool<'a> {
     r#type: &'static str,
     name: &'a str,
     description: &'a str,
@@ -388,8 +403,8 @@ struct Tool<'a> {
     strict: bool,
 }
 
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
+impl<'a> ResponsesTool<'a> {
+    fn from_definition(tool: &'a ToolDefinition) -> Self {
         Self {
             r#type: "function",
             name: &tool.name,
@@ -402,7 +417,7 @@ impl<'a> Tool<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Choice<'a> {
+enum ResponsesToolChoice<'a> {
     Word(&'static str),
     Function { r#type: &'static str, name: &'a str },
 }

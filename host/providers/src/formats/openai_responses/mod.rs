@@ -14,7 +14,7 @@ mod stored;
 mod stream;
 mod wire;
 
-pub use body::{Quirks, request_body};
+pub use body::{ResponsesQuirks, request_body};
 
 /// Decodes one streamed reply.
-pub type Decoder = crate::decode::SseDecoder<stream::Reply>;
+pub type ResponsesDecoder = crate::decode::SseDecoder<stream::ResponsesReply>;

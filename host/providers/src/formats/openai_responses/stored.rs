@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use std::mem::discriminant;
 
 /// A reasoning item as it came.
-pub(super) type Item = Map<String, Value>;
+pub(super) type ReasoningItem = Map<String, Value>;
 
 /// Takes over fields that have a value. The item may begin with content that its end does not repeat, and a value of another
 /// kind does not replace it, except for text.
-pub(super) fn take_over(item: &mut Item, fields: Item) {
+pub(super) fn take_over(item: &mut ReasoningItem, fields: ReasoningItem) {
     for (name, value) in fields {
         let is_kept = item.get(&name).is_some_and(|known| {
             let has_content =
@@ -30,7 +30,7 @@ pub(super) fn take_over(item: &mut Item, fields: Item) {
 
 /// Converts an item to a signature; `None` when it contains nothing but its name. `is_raw` says whether raw text of it was
 /// streamed, which the item may not repeat.
-pub(super) fn to_signature(mut item: Item, is_raw: bool) -> Option<String> {
+pub(super) fn to_signature(mut item: ReasoningItem, is_raw: bool) -> Option<String> {
     item.retain(|_, value| !value.is_null());
     if is_raw && !item.contains_key("content") {
         item.insert("content".to_owned(), json!([]));
@@ -41,8 +41,8 @@ pub(super) fn to_signature(mut item: Item, is_raw: bool) -> Option<String> {
 }
 
 /// Restores the item of a signature, with the raw text that is stored beside it.
-pub(super) fn item_of(thinking: &Thinking) -> Option<Item> {
-    let mut item: Item = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
+pub(super) fn item_of(thinking: &Thinking) -> Option<ReasoningItem> {
+    let mut item: ReasoningItem = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
     if item.get("content").is_some_and(is_empty) {
         let text = has_text(&thinking.text).then(|| json!({ "type": "reasoning_text", "text": thinking.text }));
         item.insert("content".to_owned(), text.into_iter().collect());
@@ -58,23 +58,23 @@ pub(super) fn of_phase(phase: &str) -> String {
 
 /// Restores the phase of a signature; `None` for the signature of a reasoning item.
 pub(super) fn phase_of(thinking: &Thinking) -> Option<String> {
-    let mut stored: Item = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
+    let mut stored: ReasoningItem = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
     let is_phase = thinking.redacted && stored.len() == 1;
     is_phase.then(|| Some(stored.remove("phase")?.as_str()?.to_owned())).flatten()
 }
 
 /// Returns whether nothing more has to be waited for.
-pub(super) fn is_encrypted(item: &Item) -> bool {
+pub(super) fn is_encrypted(item: &ReasoningItem) -> bool {
     item.get("encrypted_content").and_then(Value::as_str).is_some_and(|content| !content.is_empty())
 }
 
 /// Returns whether the item says more than a summary. OpenAI looks for any other by its ID among those that it stored, and
 /// fails.
-pub(super) fn is_self_contained(item: &Item) -> bool {
+pub(super) fn is_self_contained(item: &ReasoningItem) -> bool {
     ["encrypted_content", "content", "signature"].iter().any(|field| has(item, field))
 }
 
-fn has(item: &Item, field: &str) -> bool {
+fn has(item: &ReasoningItem, field: &str) -> bool {
     item.get(field).is_some_and(|value| !is_empty(value))
 }
 
@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn raw_text_that_the_item_does_not_repeat_goes_back() {
         let named = |more: Value| {
-            let mut item = Item::from_iter([("type".to_owned(), json!("reasoning")), ("id".to_owned(), json!("rs_1"))]);
+            let mut item =
+                ReasoningItem::from_iter([("type".to_owned(), json!("reasoning")), ("id".to_owned(), json!("rs_1"))]);
             item.extend(more.as_object().cloned().unwrap_or_default());
             item
         };

@@ -1,8 +1,8 @@
 //! The reply decoder.
 
-use super::items::{Items, Kind, Name, Rest};
-use super::stored::{self, Item};
-use super::wire::{Event, OutputItem, Response, TextPart};
+use super::items::{ItemKind, ItemName, Items, Rest};
+use super::stored::{self, ReasoningItem};
+use super::wire::{OutputItem, Response, ResponsesEvent, TextPart};
 use crate::decode::json::parse;
 use crate::decode::{MAX_PARTS, MAX_SIGNATURE, Parts, ReplyState, began_again, too_large_signature, too_many_parts};
 use crate::formats::stop_reason::{blocked, unlisted};
@@ -21,15 +21,15 @@ const MAX_PHASE: usize = 64;
 
 /// The state of one reply.
 #[derive(Debug)]
-pub struct Reply {
-    parts: Parts<Key>,
+pub struct ResponsesReply {
+    parts: Parts<PartKey>,
     items: Items,
     /// The vendor's ID of the reply.
     id: String,
     /// The last readable reasoning item, and the index of the text within it.
     thinking: Option<(usize, u64)>,
     /// The reasoning items that have not ended, as they came.
-    reasoning: BTreeMap<usize, Item>,
+    reasoning: BTreeMap<usize, ReasoningItem>,
     /// The phases of the messages that have not ended.
     phases: BTreeMap<usize, String>,
     /// The size of all reasoning items, in bytes.
@@ -38,7 +38,7 @@ pub struct Reply {
 
 /// An item, or a part of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Key {
+enum PartKey {
     Text(usize, u64),
     /// The phase of a message.
     Phase(usize),
@@ -46,7 +46,7 @@ enum Key {
     Call(usize),
 }
 
-impl ReplyState for Reply {
+impl ReplyState for ResponsesReply {
     fn new(id_seed: String) -> Self {
         Self {
             parts: Parts::new(id_seed),
@@ -67,8 +67,8 @@ impl ReplyState for Reply {
         if self.parts.ended() {
             return Ok(());
         }
-        let event: Event<'_> = parse(data)?;
-        let name = Name { at: event.output_index, id: &event.item_id, call_id: "" };
+        let event: ResponsesEvent<'_> = parse(data)?;
+        let name = ItemName { at: event.output_index, id: &event.item_id, call_id: "" };
         let part = event.content_index.unwrap_or_default();
         match &*event.kind {
             "" if event.object == "response" => self.end(parse(data)?, "", events)?,
@@ -82,7 +82,7 @@ impl ReplyState for Reply {
             }
             "response.output_item.added" => self.item_added(event.output_index, event.item, events)?,
             "response.output_text.delta" | "response.refusal.delta" => {
-                let item = self.items.get_or_begin(Kind::Message, name)?;
+                let item = self.items.get_or_begin(ItemKind::Message, name)?;
                 self.write(item, part, &event.delta, events)?;
             }
             "response.output_text.done" => self.text_done(name, part, &event.text, events)?,
@@ -98,11 +98,11 @@ impl ReplyState for Reply {
                 }
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_summary.delta" => {
-                let item = self.items.get_or_begin(Kind::Reasoning, name)?;
+                let item = self.items.get_or_begin(ItemKind::Reasoning, name)?;
                 self.think(item, event.summary_index.unwrap_or(part), &event.delta, events)?;
             }
             "response.reasoning_text.delta" | "response.reasoning.delta" => {
-                let item = self.items.get_or_begin(Kind::Reasoning, name)?;
+                let item = self.items.get_or_begin(ItemKind::Reasoning, name)?;
                 self.think(item, RAW + part, &event.delta, events)?;
             }
             "response.reasoning_summary_text.done" => {
@@ -114,12 +114,12 @@ impl ReplyState for Reply {
             }
             "response.reasoning_text.done" => self.thought_done(name, RAW + part, &event.text, events)?,
             "response.function_call_arguments.delta" => {
-                let item = self.items.get_or_begin(Kind::Call, name)?;
+                let item = self.items.get_or_begin(ItemKind::Call, name)?;
                 self.argue(item, &event.delta, events)?;
             }
             "response.function_call_arguments.done" => {
-                let item = self.items.of_text(Kind::Call, name, &event.arguments.0)?;
-                if let Rest::More(_, rest) = self.items.rest(item, 0, &event.arguments.0) {
+                let item = self.items.of_text(ItemKind::Call, name, &event.arguments.0)?;
+                if let Rest::More(_, rest) = self.items.take_rest(item, 0, &event.arguments.0) {
                     self.argue(item, rest, events)?;
                 }
             }
@@ -142,7 +142,7 @@ fn is_end(kind: &str) -> bool {
     )
 }
 
-impl Reply {
+impl ResponsesReply {
     /// Handles the events that come before the items. GitHub Copilot's IDs differ from event to event, so only the first
     /// event's ID tells whether another reply begins.
     fn begin(
@@ -176,14 +176,14 @@ impl Reply {
         let key = self.items.get_or_begin(kind, item.name(at))?;
         match kind {
             // Some servers name a call only at its end.
-            Kind::Call if item.name.is_empty() || item.call_id.is_empty() => Ok(()),
-            Kind::Call => {
-                self.begin_call(Key::Call(key), &item, events)?;
-                self.parts.set_initial(&Key::Call(key), item.arguments.0.into_owned());
+            ItemKind::Call if item.name.is_empty() || item.call_id.is_empty() => Ok(()),
+            ItemKind::Call => {
+                self.begin_call(PartKey::Call(key), &item, events)?;
+                self.parts.set_initial(&PartKey::Call(key), item.arguments.0.into_owned());
                 Ok(())
             }
-            Kind::Reasoning => self.store(key, raw),
-            Kind::Message => {
+            ItemKind::Reasoning => self.store(key, raw),
+            ItemKind::Message => {
                 self.phase(key, &item);
                 Ok(())
             }
@@ -198,7 +198,7 @@ impl Reply {
 
     fn begin_call(
         &mut self,
-        key: Key,
+        key: PartKey,
         item: &OutputItem<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
@@ -212,7 +212,7 @@ impl Reply {
 
     /// Appends arguments. A call that has not begun gets them with its end.
     fn argue(&mut self, item: usize, arguments: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let key = Key::Call(item);
+        let key = PartKey::Call(item);
         if !self.parts.is_open(&key) {
             return Ok(());
         }
@@ -231,7 +231,7 @@ impl Reply {
         if text.is_empty() {
             return Ok(());
         }
-        let key = Key::Text(item, index);
+        let key = PartKey::Text(item, index);
         if !self.parts.is_open(&key) {
             self.parts.begin(key, PartKind::Text, events)?;
         }
@@ -242,7 +242,7 @@ impl Reply {
 
     fn text_done(
         &mut self,
-        name: Name<'_>,
+        name: ItemName<'_>,
         index: u64,
         text: &str,
         events: &mut Vec<StreamEvent>,
@@ -250,8 +250,8 @@ impl Reply {
         if text.is_empty() {
             return Ok(());
         }
-        let item = self.items.of_text(Kind::Message, name, text)?;
-        match self.items.rest(item, index, text) {
+        let item = self.items.of_text(ItemKind::Message, name, text)?;
+        match self.items.take_rest(item, index, text) {
             Rest::More(index, rest) => self.write(item, index, rest, events),
             Rest::None => Ok(()),
         }
@@ -268,7 +268,7 @@ impl Reply {
         if text.is_empty() {
             return Ok(());
         }
-        let key = Key::Thinking(item);
+        let key = PartKey::Thinking(item);
         if !self.parts.is_open(&key) {
             self.parts.begin(key, PartKind::Thinking, events)?;
         }
@@ -283,7 +283,7 @@ impl Reply {
 
     fn thought_done(
         &mut self,
-        name: Name<'_>,
+        name: ItemName<'_>,
         index: u64,
         text: &str,
         events: &mut Vec<StreamEvent>,
@@ -291,8 +291,8 @@ impl Reply {
         if text.is_empty() {
             return Ok(());
         }
-        let item = self.items.of_text(Kind::Reasoning, name, text)?;
-        match self.items.rest(item, index, text) {
+        let item = self.items.of_text(ItemKind::Reasoning, name, text)?;
+        match self.items.take_rest(item, index, text) {
             Rest::More(index, rest) => self.think(item, index, rest, events),
             Rest::None => Ok(()),
         }
@@ -316,13 +316,13 @@ impl Reply {
     fn complete(
         &mut self,
         key: usize,
-        kind: Kind,
+        kind: ItemKind,
         item: OutputItem<'_>,
         raw: &RawValue,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         match kind {
-            Kind::Reasoning => {
+            ItemKind::Reasoning => {
                 for rest in self.items.rests(key, &texts(item)?) {
                     if let Rest::More(index, rest) = rest {
                         self.think(key, index, rest, events)?;
@@ -332,13 +332,13 @@ impl Reply {
                 let is_encrypted = self.reasoning.get(&key).is_some_and(stored::is_encrypted);
                 if is_encrypted { self.end_thinking(key, events) } else { Ok(()) }
             }
-            Kind::Message => {
+            ItemKind::Message => {
                 self.phase(key, &item);
                 let mut item = item;
                 let (thoughts, content) = std::mem::take(&mut item.content).into_iter().partition(TextPart::is_thought);
                 item.content = content;
                 for (index, thought) in (RAW..).zip(thoughts) {
-                    self.thought_done(Name::default(), index, &thought.into_text(), events)?;
+                    self.thought_done(ItemName::default(), index, &thought.into_text(), events)?;
                 }
                 for rest in self.items.rests(key, &texts(item)?) {
                     if let Rest::More(index, rest) = rest {
@@ -347,13 +347,13 @@ impl Reply {
                 }
                 self.end_message(key, events)
             }
-            Kind::Call => {
-                self.begin_call(Key::Call(key), &item, events)?;
-                if let Rest::More(_, rest) = self.items.rest(key, 0, &item.arguments.0) {
+            ItemKind::Call => {
+                self.begin_call(PartKey::Call(key), &item, events)?;
+                if let Rest::More(_, rest) = self.items.take_rest(key, 0, &item.arguments.0) {
                     self.argue(key, rest, events)?;
                 }
                 if self.items.has_streamed(key) {
-                    self.parts.end_part(&Key::Call(key), events);
+                    self.parts.end_part(&PartKey::Call(key), events);
                 }
                 Ok(())
             }
@@ -362,8 +362,8 @@ impl Reply {
 
     /// Ends a message, and stores its phase as the signature of a part after it.
     fn end_message(&mut self, item: usize, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        self.parts.end_parts(|part| matches!(part, Key::Text(message, _) if *message == item), events);
-        let key = Key::Phase(item);
+        self.parts.end_parts(|part| matches!(part, PartKey::Text(message, _) if *message == item), events);
+        let key = PartKey::Phase(item);
         match self.phases.remove(&item).filter(|_| self.items.has_streamed(item) && !self.parts.has_begun(&key)) {
             Some(phase) => {
                 self.parts.begin(key, PartKind::RedactedThinking, events)?;
@@ -381,14 +381,14 @@ impl Reply {
         if self.stored > MAX_SIGNATURE {
             return Err(too_large_signature());
         }
-        let fields: Item = serde_json::from_str(raw.get()).unwrap_or_default();
+        let fields: ReasoningItem = serde_json::from_str(raw.get()).unwrap_or_default();
         stored::take_over(self.reasoning.entry(key).or_default(), fields);
         Ok(())
     }
 
     /// Ends a reasoning item, and stores it as a signature.
     fn end_thinking(&mut self, item: usize, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let key = Key::Thinking(item);
+        let key = PartKey::Thinking(item);
         let is_raw = self.items.last_index(item).is_some_and(|index| index >= RAW);
         let stored = self.reasoning.remove(&item).and_then(|stored| stored::to_signature(stored, is_raw));
         let signature = stored.unwrap_or_default();
@@ -434,9 +434,9 @@ impl Reply {
             return Err(too_many_parts());
         }
         let items = output.iter().map(|raw| (OutputItem::read(raw), *raw));
-        let items: Vec<(Kind, OutputItem<'_>, &RawValue)> =
+        let items: Vec<(ItemKind, OutputItem<'_>, &RawValue)> =
             items.filter_map(|(item, raw)| Some((item.kind()?, item, raw))).collect();
-        let names: Vec<(Kind, Name<'_>, usize)> =
+        let names: Vec<(ItemKind, ItemName<'_>, usize)> =
             items.iter().map(|(kind, item, _)| (*kind, item.name(None), item.size())).collect();
         let pairs = self.items.pair(&names);
         for (pair, (kind, item, raw)) in pairs.into_iter().zip(items) {
@@ -445,11 +445,11 @@ impl Reply {
                 None => self.items.begin(kind)?,
             };
             let is_open = match kind {
-                Kind::Reasoning => {
-                    !self.parts.has_begun(&Key::Thinking(key)) || self.parts.is_open(&Key::Thinking(key))
+                ItemKind::Reasoning => {
+                    !self.parts.has_begun(&PartKey::Thinking(key)) || self.parts.is_open(&PartKey::Thinking(key))
                 }
-                Kind::Call => !self.parts.has_begun(&Key::Call(key)) || self.parts.is_open(&Key::Call(key)),
-                Kind::Message => true,
+                ItemKind::Call => !self.parts.has_begun(&PartKey::Call(key)) || self.parts.is_open(&PartKey::Call(key)),
+                ItemKind::Message => true,
             };
             if is_open {
                 self.complete(key, kind, item, raw, events)?;

@@ -1,6 +1,6 @@
 //! The JSON of the events.
 
-use super::items::{Kind, Name};
+use super::items::{ItemKind, ItemName};
 use crate::decode::json::{self, Arguments};
 use pinion_protocol::Usage;
 use serde::{Deserialize, Deserializer};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Event<'a> {
+pub(super) struct ResponsesEvent<'a> {
     #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     pub(super) kind: Cow<'a, str>,
     /// `response` for a reply that was not streamed.
@@ -77,17 +77,17 @@ impl<'a> OutputItem<'a> {
     }
 
     /// `None` for the vendor's own tools and future items.
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<ItemKind> {
         match &*self.kind {
-            "message" => Some(Kind::Message),
-            "reasoning" => Some(Kind::Reasoning),
-            "function_call" => Some(Kind::Call),
+            "message" => Some(ItemKind::Message),
+            "reasoning" => Some(ItemKind::Reasoning),
+            "function_call" => Some(ItemKind::Call),
             _ => None,
         }
     }
 
-    pub(super) fn name(&self, at: Option<u64>) -> Name<'_> {
-        Name { at, id: &self.id, call_id: &self.call_id }
+    pub(super) fn name(&self, at: Option<u64>) -> ItemName<'_> {
+        ItemName { at, id: &self.id, call_id: &self.call_id }
     }
 
     /// The size of its text in bytes.
@@ -135,7 +135,7 @@ pub(super) struct Response<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     pub(super) status: Cow<'a, str>,
     #[serde(deserialize_with = "json::object")]
-    pub(super) usage: Option<WireUsage>,
+    pub(super) usage: Option<ResponsesUsage>,
     #[serde(borrow, deserialize_with = "json::object")]
     pub(super) incomplete_details: Option<IncompleteDetails<'a>>,
     #[serde(deserialize_with = "json::error")]
@@ -165,7 +165,7 @@ pub(super) struct IncompleteDetails<'a> {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct WireUsage {
+pub(super) struct ResponsesUsage {
     #[serde(deserialize_with = "json::count")]
     input_tokens: Option<u64>,
     #[serde(deserialize_with = "json::object")]
@@ -185,9 +185,9 @@ struct InputDetails {
     cache_write_tokens: Option<u64>,
 }
 
-impl From<WireUsage> for Usage {
+impl From<ResponsesUsage> for Usage {
     /// The input tokens include the cached ones.
-    fn from(wire: WireUsage) -> Self {
+    fn from(wire: ResponsesUsage) -> Self {
         let input = wire.input_tokens.unwrap_or_default();
         let details = wire.input_tokens_details.unwrap_or_default();
         let cache_read = details.cached_tokens.unwrap_or_default().min(input);

@@ -27,4 +27,4 @@ pub use request::{ProxyError, VERSION, forwarded, read_request, request_body};
 pub use stream::write_event;
 
 /// Decodes one streamed reply.
-pub type Decoder = crate::decode::SseDecoder<stream::Reply>;
+pub type ProxyDecoder = crate::decode::SseDecoder<stream::ProxyReply>;

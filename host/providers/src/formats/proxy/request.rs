@@ -26,8 +26,8 @@ pub fn request_body(request: &Request) -> serde_json::Result<Vec<u8>> {
         model: Cow::Borrowed(&request.model),
         system: Cow::Borrowed(&request.system),
         messages: request.messages.iter().filter_map(|message| model_view(message)).collect(),
-        tools: request.tools.iter().map(|tool| WireTool::of(tool)).collect(),
-        tool_choice: WireChoice::of(&request.tool_choice),
+        tools: request.tools.iter().map(|tool| WireTool::from_definition(tool)).collect(),
+        tool_choice: WireChoice::from_choice(&request.tool_choice),
         options: WireOptions {
             max_output_tokens: options.max_output_tokens,
             temperature: options.temperature,
@@ -138,7 +138,7 @@ struct WireTool {
 }
 
 impl WireTool {
-    fn of(tool: &ToolDefinition) -> Self {
+    fn from_definition(tool: &ToolDefinition) -> Self {
         Self { name: tool.name.clone(), description: tool.description.clone(), input_schema: tool.input_schema.clone() }
     }
 }
@@ -170,7 +170,7 @@ enum WireChoice {
 }
 
 impl WireChoice {
-    fn of(choice: &ToolChoice) -> Self {
+    fn from_choice(choice: &ToolChoice) -> Self {
         match choice {
             ToolChoice::Auto => Self::Auto,
             ToolChoice::None => Self::None,

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Serializes one event of a reply, for servers.
 pub fn write_event(event: &Result<StreamEvent, ProviderError>) -> Vec<u8> {
     let wire = match event {
-        Ok(event) => WireEvent::of(event),
-        Err(error) => WireEvent::Error(WireError::of(error)),
+        Ok(event) => WireEvent::from_event(event),
+        Err(error) => WireEvent::Error(WireError::from_error(error)),
     };
     // Every event can be serialized.
     let mut bytes = b"data: ".to_vec();
@@ -56,7 +56,7 @@ enum WireEvent<'a> {
 }
 
 impl<'a> WireEvent<'a> {
-    fn of(event: &'a StreamEvent) -> Self {
+    fn from_event(event: &'a StreamEvent) -> Self {
         match event {
             StreamEvent::Start { model } => Self::Start { model: model.as_deref().map(Cow::Borrowed) },
             StreamEvent::PartStart { index, part } => Self::Part { index: *index, part: part.clone() },
@@ -89,13 +89,13 @@ enum WireErrorKind {
 }
 
 impl WireError {
-    fn of(error: &ProviderError) -> Self {
+    fn from_error(error: &ProviderError) -> Self {
         let status = match error {
             ProviderError::Api { status, .. } => *status,
             _ => None,
         };
         Self {
-            kind: WireErrorKind::Known(ErrorKind::of(error)),
+            kind: WireErrorKind::Known(ErrorKind::from_error(error)),
             message: message_of(error).to_owned(),
             status,
             retry_after_ms: error.retry_after().map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)),
@@ -118,11 +118,11 @@ impl WireError {
 
 /// The state of one reply.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ProxyReply {
     parts: Parts<usize>,
 }
 
-impl ReplyState for Reply {
+impl ReplyState for ProxyReply {
     fn new(id_seed: String) -> Self {
         Self { parts: Parts::new(id_seed) }
     }

@@ -4,7 +4,7 @@ use super::*;
 use serde_json::json;
 
 fn answer(status: u16, body: &str) -> ProviderError {
-    classify(&Answer { status, body: body.as_bytes(), code: None, retry_after: None, request_id: None })
+    classify(&ErrorResponse { status, body: body.as_bytes(), code: None, retry_after: None, request_id: None })
 }
 
 fn error(status: u16, message: &str) -> ProviderError {
@@ -216,7 +216,7 @@ fn vendor_codes_are_recognized() {
     assert_eq!(answer(429, &quota.to_string()).retry_after(), Some(Duration::from_millis(34_070)));
     assert_eq!(classify_object(&quota["error"]).retry_after(), Some(Duration::from_millis(34_070)));
     let aws = |status, code, body: &[u8]| {
-        classify(&Answer { status, body, code: Some(code), retry_after: None, request_id: None })
+        classify(&ErrorResponse { status, body, code: Some(code), retry_after: None, request_id: None })
     };
     assert!(matches!(aws(429, "ModelNotReadyException", b"{}"), ProviderError::Overloaded { .. }));
     assert!(matches!(aws(429, "ThrottlingException:http://x", b"{}"), ProviderError::RateLimited { .. }));
@@ -252,7 +252,8 @@ fn largest_delay_counts() {
     assert_eq!(answer(429, &body.to_string()).retry_after(), Some(Duration::from_millis(48_940)));
     assert_eq!(classify_object(&body["error"]).retry_after(), Some(Duration::from_millis(48_940)));
     let zero = Some(Duration::ZERO);
-    let headers = Answer { status: 429, body: b"try again in 2s", code: None, retry_after: zero, request_id: None };
+    let headers =
+        ErrorResponse { status: 429, body: b"try again in 2s", code: None, retry_after: zero, request_id: None };
     assert_eq!(classify(&headers).retry_after(), Some(Duration::from_secs(2)));
 }
 
@@ -282,7 +283,12 @@ fn call_that_the_vendor_could_not_read_is_retried() {
 
 #[test]
 fn message_includes_the_request_id() {
-    let answer =
-        Answer { status: 404, body: b"{\"error\":\"no\"}", code: None, retry_after: None, request_id: Some("req_1\n") };
+    let answer = ErrorResponse {
+        status: 404,
+        body: b"{\"error\":\"no\"}",
+        code: None,
+        retry_after: None,
+        request_id: Some("req_1\n"),
+    };
     assert_eq!(classify(&answer).to_string(), "HTTP 404: no (request req_1)");
 }

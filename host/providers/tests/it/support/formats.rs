@@ -15,13 +15,13 @@ pub(crate) const SEED: &str = "seed";
 
 pub(crate) fn decoder(format: &str) -> Box<dyn Decoder> {
     match format {
-        "anthropic" => Box::new(anthropic::Decoder::new(SEED)),
-        "bedrock" => Box::new(bedrock::Decoder::new(SEED)),
-        "chat" => Box::new(openai_chat::Decoder::new(SEED)),
-        "gemini" => Box::new(gemini::Decoder::new(SEED)),
-        "ollama" => Box::new(ollama::Decoder::new(SEED)),
-        "proxy" => Box::new(proxy::Decoder::new(SEED)),
-        "responses" => Box::new(openai_responses::Decoder::new(SEED)),
+        "anthropic" => Box::new(anthropic::AnthropicDecoder::new(SEED)),
+        "bedrock" => Box::new(bedrock::BedrockDecoder::new(SEED)),
+        "chat" => Box::new(openai_chat::ChatDecoder::new(SEED)),
+        "gemini" => Box::new(gemini::GeminiDecoder::new(SEED)),
+        "ollama" => Box::new(ollama::OllamaDecoder::new(SEED)),
+        "proxy" => Box::new(proxy::ProxyDecoder::new(SEED)),
+        "responses" => Box::new(openai_responses::ResponsesDecoder::new(SEED)),
         other => panic!("no format `{other}`"),
     }
 }

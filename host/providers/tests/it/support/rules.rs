@@ -41,7 +41,8 @@ fn schema(schema: &Value) -> Broken {
         match schema {
             Value::Object(fields) => {
                 if let Some(pattern) = fields.get("pattern").and_then(Value::as_str) {
-                    let is_portable = PortablePattern::of(pattern).is_some_and(|portable| portable.text == pattern);
+                    let is_portable =
+                        PortablePattern::from_pattern(pattern).is_some_and(|portable| portable.text == pattern);
                     require(is_portable, "patterns are portable", schema)?;
                 }
                 fields.values().try_for_each(patterns)
