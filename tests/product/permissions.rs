@@ -318,7 +318,7 @@ fn project_can_add_denials_and_not_permissions() {
     // No command is called so, and a server has many tools.
     for text in ["mcp:docs", "mcp:docs/", "tool:"] {
         let ended = pinion.run(["permissions", "test", text]);
-        crate::product::command::assert_error(ended, 2, &[&format!("`{text}` names no tool"), "mcp:SERVER/TOOL"]);
+        crate::product::command::assert_error(&ended, 2, &[&format!("`{text}` names no tool"), "mcp:SERVER/TOOL"]);
     }
     let tested = pinion.run(["permissions", "test", "ls && npm publish"]).stdout;
     assert!(

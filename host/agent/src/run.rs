@@ -1,18 +1,16 @@
 //! The loop.
 //!
 //! A run processes one prompt: it asks the model, runs the tools that the model calls, returns the results and asks
-//! again, until the model makes no more calls and the queues are empty. [`run`] is a plain function of a context, a
-//! config, watchers and a token; it keeps no state. Its phases:
+//! again, until the model makes no more calls and the queues are empty. [`run`] keeps no state. Its phases:
 //!
 //! 1. `begin`: filters and hooks of plugins check the prompts.
 //! 2. `turn`, repeatedly: messages, [`crate::compaction`], a reply ([`crate::turn`]), its calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, messages in the queues start another round.
 //! 4. `end`: the last event, in every case.
 //!
-//! A panic of a port or a hook ends the run with an error, after the calls that it left open got a result. Invariants:
-//! `AgentEnd` is emitted exactly once, and so is `AgentStart` unless a hook denies the run; a message is in the store
-//! before it is in the history, and in the history before its completion is reported; when the run ends, every tool call
-//! in the history is followed by its result, and nothing that the run started is still running.
+//! A panic of a port or a hook ends the run with an error, after open calls got a result. Invariants: `AgentEnd` is
+//! emitted once, and so is `AgentStart` unless a hook denies the run; a message is stored before it is in the history,
+//! and there before it is reported; at the end, every call has its result, and nothing that the run started is running.
 
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
@@ -94,7 +92,6 @@ struct Run<'a> {
     added: Added,
     /// Messages that filters admitted to the next turn.
     pending: Vec<Message>,
-    /// The turn in progress.
     open: Option<OpenTurn>,
     tracker: ContextTracker,
     repetition: Repetition,
@@ -113,7 +110,7 @@ struct OpenTurn {
 }
 
 /// The action after a turn.
-enum NextAction {
+enum NextStep {
     /// Another turn: the model waits for results.
     Turn,
     /// The model is done.
@@ -154,10 +151,9 @@ impl<'a> Run<'a> {
             }
             loop {
                 match self.turn().await {
-                    NextAction::Turn => {}
-                    NextAction::Done(stop_reason) if !self.follow().await => return Ok(RunEnd::Done { stop_reason }),
-                    NextAction::Done(_) => {}
-                    NextAction::End(end) => {
+                    NextStep::Done(stop_reason) if !self.follow().await => return Ok(RunEnd::Done { stop_reason }),
+                    NextStep::Turn | NextStep::Done(_) => {}
+                    NextStep::End(end) => {
                         // Messages whose turn did not start still belong to the conversation.
                         self.append_pending().await?;
                         return Ok(end);
@@ -249,40 +245,39 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn turn(&mut self) -> NextAction {
+    async fn turn(&mut self) -> NextStep {
         if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
-            return NextAction::End(RunEnd::Limit { limit });
+            return NextStep::End(RunEnd::Limit { limit });
         }
         let (turn, trigger) = (self.turns + 1, self.trigger());
         if let HookVerdict::Deny(reason) | HookVerdict::Ask(reason) = self.hooks().before_turn(self.context, turn).await
         {
-            return NextAction::End(self.rejected(reason).await);
+            return NextStep::End(self.rejected(reason).await);
         }
         self.turns = turn;
         self.open = Some(OpenTurn::default());
         self.emit(EventKind::TurnStart { turn, trigger }).await;
-        let next = self.exchange().await.unwrap_or_else(|error| NextAction::End(RunEnd::Failed(error.into())));
+        let next = self.exchange().await.unwrap_or_else(|error| NextStep::End(RunEnd::Failed(error.into())));
         let stop_reason = match &next {
-            NextAction::Turn => StopReason::ToolUse,
-            NextAction::Done(stop_reason) => *stop_reason,
-            NextAction::End(RunEnd::Aborted) => StopReason::Aborted,
-            NextAction::End(_) => StopReason::Error,
+            NextStep::Turn => StopReason::ToolUse,
+            NextStep::Done(stop_reason) => *stop_reason,
+            NextStep::End(RunEnd::Aborted) => StopReason::Aborted,
+            NextStep::End(_) => StopReason::Error,
         };
         let usage = self.end_turn(stop_reason).await;
-        if let NextAction::End(RunEnd::Failed(error)) = &next {
+        if let NextStep::End(RunEnd::Failed(error)) = &next {
             self.hooks().on_error(error).await;
         }
         let flow = self.hooks().after_turn(self.context, &usage).await;
         match (flow, next) {
-            (Flow::Stop, NextAction::Turn | NextAction::Done(_)) => NextAction::End(RunEnd::Done { stop_reason }),
+            (Flow::Stop, NextStep::Turn | NextStep::Done(_)) => NextStep::End(RunEnd::Done { stop_reason }),
             (_, next) => next,
         }
     }
 
     /// Adds the new messages, the reply and the results of its calls to the history.
-    async fn exchange(&mut self) -> Result<NextAction, StoreError> {
-        let prompt = self.events.state(&self.context.run_id).and_then(|mut state| state.take_new_prompt());
-        if let Some(prompt) = prompt {
+    async fn exchange(&mut self) -> Result<NextStep, StoreError> {
+        if let Some(prompt) = self.events.state(&self.context.run_id).and_then(|mut state| state.take_new_prompt()) {
             self.context.system_prompt = prompt;
             self.restart_tracker();
         }
@@ -368,11 +363,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a reply and the results of its calls to the history.
-    async fn add_reply(
-        &mut self,
-        reply: AssistantMessage,
-        failure: Option<RunError>,
-    ) -> Result<NextAction, StoreError> {
+    async fn add_reply(&mut self, reply: AssistantMessage, failure: Option<RunError>) -> Result<NextStep, StoreError> {
         let stop_reason = reply.stop_reason;
         let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
         self.append_reply(reply).await?;
@@ -403,13 +394,13 @@ impl<'a> Run<'a> {
             return Err(error);
         }
         Ok(match failure {
-            _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => NextAction::End(RunEnd::Aborted),
-            Some(error) => NextAction::End(RunEnd::Failed(error)),
+            _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => NextStep::End(RunEnd::Aborted),
+            Some(error) => NextStep::End(RunEnd::Failed(error)),
             None if !calls.is_empty() => match self.repetition.end_turn() {
-                Ok(()) => NextAction::Turn,
-                Err(stuck) => NextAction::End(RunEnd::Failed(stuck)),
+                Ok(()) => NextStep::Turn,
+                Err(stuck) => NextStep::End(RunEnd::Failed(stuck)),
             },
-            None => NextAction::Done(stop_reason),
+            None => NextStep::Done(stop_reason),
         })
     }
 

@@ -251,8 +251,7 @@ async fn sub_agent_calls_pass_the_parents_approval_and_hooks() {
     struct NoReading;
     impl Hooks for NoReading {
         fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, HookVerdict> {
-            let verdict =
-                if call.name == "read" { HookVerdict::Deny("not that one".into()) } else { HookVerdict::Pass };
+            let verdict = if call.name == "read" { HookVerdict::Deny("not this".into()) } else { HookVerdict::Pass };
             Box::pin(async { verdict })
         }
     }

@@ -167,21 +167,16 @@ pub fn judge(command: &str, scene: &Scene<'_>, rules: &PermissionRules, policy: 
         return whole(command, Verdict::Deny, VerdictReason::Rule { rule, source: RuleSource::BuiltIn });
     }
     let judge = CommandJudge { scene, rules, policy, script: &script };
-    let mut parts: Vec<CommandVerdict> =
-        script.commands.iter().filter_map(|command| judge.judge_command(command)).collect();
+    let mut parts: Vec<CommandVerdict> = script.commands.iter().filter_map(|command| judge.explain(command)).collect();
     if let Some(rule) = rules.narrowing().filter(|_| script.runs_data) {
         let (rule, source) = (rule.rule.text().to_owned(), rule.source.clone());
-        parts.extend(
-            whole(command, policy.uncertain().max(Verdict::Ask), VerdictReason::MaybeRule { rule, source }).parts,
-        );
+        let reason = VerdictReason::MaybeRule { rule, source };
+        parts.extend(whole(command, policy.uncertain().max(Verdict::Ask), reason).parts);
     }
     if parts.is_empty() {
         let harmless = script.changes.is_empty() && policy.reads;
-        let (verdict, reason) = if harmless {
-            (Verdict::Allow, VerdictReason::Reads)
-        } else {
-            policy.judge_unmatched(VerdictReason::NoRule)
-        };
+        let unmatched = policy.judge_unmatched(VerdictReason::NoRule);
+        let (verdict, reason) = if harmless { (Verdict::Allow, VerdictReason::Reads) } else { unmatched };
         return whole(command, verdict, reason);
     }
     let verdict = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Ask);
@@ -226,7 +221,7 @@ struct CommandJudge<'a> {
 
 impl CommandJudge<'_> {
     /// Decides on a simple command; `None` if it is contained in one that is decided on.
-    fn judge_command(&self, command: &Simple) -> Option<CommandVerdict> {
+    fn explain(&self, command: &Simple) -> Option<CommandVerdict> {
         let (verdict, reason) = self.verdict(command)?;
         Some(CommandVerdict { text: command.line(), verdict, reason })
     }

@@ -1,7 +1,7 @@
 //! Here-documents and here-strings: the input of a command may be a script.
 
 use crate::shell::script::{Redirect, Simple, Unreadable};
-use crate::shell::unwrap::{self, LineStanding};
+use crate::shell::unwrap::{self, Standing};
 use crate::shell::walk::{ShellState, Walker};
 use tree_sitter::Node;
 
@@ -25,7 +25,7 @@ impl Walker<'_> {
         let added = self.script.commands.get_mut(before..).unwrap_or_default();
         added.iter_mut().for_each(|command| command.here = Some(content.to_owned()));
         let shells: Vec<Simple> = added.iter().filter(|command| unwrap::reads_script(command)).cloned().collect();
-        shells.iter().try_for_each(|shell| unwrap::script(self, content, shell, LineStanding::Own))
+        shells.iter().try_for_each(|shell| unwrap::script(self, content, shell, Standing::Own))
     }
 
     /// Notes whether a command since `before` is a shell that runs data, such as another command's output.

@@ -54,7 +54,7 @@ pub(super) fn add(walker: &mut Walker<'_>, mut command: Simple, place: &mut Shel
             let later = Simple { directories: None, ..command.clone() };
             for code in command.words[1..].iter().filter_map(Word::literal) {
                 let code = code.split_once('=').filter(|_| name == "alias").map_or(code, |(_, code)| code);
-                let _ = script(walker, code, &later, LineStanding::Guess);
+                let _ = script(walker, code, &later, Standing::Guess);
             }
             walker.script.commands.push(command);
             Ok(())
@@ -108,7 +108,7 @@ fn eval(walker: &mut Walker<'_>, command: Simple, place: &mut ShellState) -> Res
     let directories = place.directories.take();
     let unknown = match words {
         Some(words) => {
-            script(walker, &words.join(" "), &Simple { directories, ..command.clone() }, LineStanding::Own)?;
+            script(walker, &words.join(" "), &Simple { directories, ..command.clone() }, Standing::Own)?;
             None
         }
         None => Some("`eval` runs code that is computed"),
@@ -235,7 +235,7 @@ fn aliases(walker: &mut Walker<'_>, command: &Simple) {
     let recorded = command.words.windows(2).filter(|words| is_alias(&words[0].text) && !words[0].text.contains('='));
     let recorded = recorded.map(|words| line(&words[1].text, ""));
     for code in given.chain(recorded).take(4).collect::<Vec<_>>() {
-        let _ = script(walker, &code, command, LineStanding::Guess);
+        let _ = script(walker, &code, command, Standing::Guess);
     }
     let meaning = match walker.nesting == 0 && walker.script.changes.is_empty() {
         true => git::meaning(command, walker.scene),
@@ -252,7 +252,7 @@ fn aliases(walker: &mut Walker<'_>, command: &Simple) {
                 // Git starts a line of the shell at the top of the repository.
                 let directories = command.directories.clone().filter(|_| !code.trim().starts_with('!'));
                 let of = Simple { directories, ..command.clone() };
-                walker.script.runs_data |= script(walker, &line(code, &rest), &of, LineStanding::Contained).is_err();
+                walker.script.runs_data |= script(walker, &line(code, &rest), &of, Standing::Contained).is_err();
             }
             walker.script.runs_data |= codes.len() > 4;
         }
@@ -364,13 +364,13 @@ fn guesses(walker: &mut Walker<'_>, command: &Simple) -> Result<(), Unreadable> 
         walker.script.commands.push(guess);
         if text.contains(char::is_whitespace) || SHELLS.contains(&text.as_str()) {
             // Text that cannot be read may be no command at all.
-            let _ = script(walker, &text, command, LineStanding::Guess);
+            let _ = script(walker, &text, command, Standing::Guess);
         }
         if SHELLS.contains(&text.rsplit('/').next().unwrap_or_default())
             && let Some(code) = command.words[at + 1..].iter().skip_while(|word| !is_code_option(word)).nth(1)
             && let Some(code) = code.literal()
         {
-            let _ = script(walker, code, command, LineStanding::Guess);
+            let _ = script(walker, code, command, Standing::Guess);
         }
     }
     Ok(())
@@ -413,7 +413,7 @@ fn shell(walker: &mut Walker<'_>, command: Simple, is_known: bool) -> Result<(),
     if code.text.starts_with(['-', '+']) {
         // Options may stand between `-c` and the code, and take values.
         for code in command.words[1..].iter().filter_map(Word::literal).map(str::to_owned).collect::<Vec<_>>() {
-            let _ = script(walker, &code, &command, LineStanding::Guess);
+            let _ = script(walker, &code, &command, Standing::Guess);
         }
         let unknown = Some("a shell with options that are not certain");
         walker.script.commands.push(Simple { unknown, ..command });
@@ -429,7 +429,7 @@ fn shell(walker: &mut Walker<'_>, command: Simple, is_known: bool) -> Result<(),
             word.literal()
                 .is_some_and(|text| text.strip_prefix('-').is_some_and(|rest| rest.chars().all(|c| "euxc".contains(c))))
         });
-    script(walker, text, &command, if is_transparent { LineStanding::Own } else { LineStanding::Contained })?;
+    script(walker, text, &command, if is_transparent { Standing::Own } else { Standing::Contained })?;
     walker.script.commands.push(Simple { is_contained: is_transparent, ..command });
     Ok(())
 }
@@ -451,7 +451,7 @@ pub(super) fn reads_script(command: &Simple) -> bool {
 
 /// The relation of a line in an argument to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineStanding {
+pub(super) enum Standing {
     /// The command does nothing but run it.
     Own,
     /// The command runs it, and needs permission for more than that.
@@ -461,27 +461,22 @@ pub(super) enum LineStanding {
 }
 
 /// Adds the commands of a line in an argument of a command, with its variables and redirections.
-pub(super) fn script(
-    walker: &mut Walker<'_>,
-    text: &str,
-    of: &Simple,
-    standing: LineStanding,
-) -> Result<(), Unreadable> {
+pub(super) fn script(walker: &mut Walker<'_>, text: &str, of: &Simple, standing: Standing) -> Result<(), Unreadable> {
     // Guesses count twice, because there are many of them.
-    let nesting = walker.nesting + if standing == LineStanding::Guess { 2 } else { 1 };
+    let nesting = walker.nesting + if standing == Standing::Guess { 2 } else { 1 };
     let Script { mut commands, changes, runs_data, is_fork_bomb } =
         nested(text, walker.scene, &of.directories, nesting)?;
     for command in &mut commands {
-        command.is_contained |= standing != LineStanding::Own;
-        command.is_guess |= standing == LineStanding::Guess;
+        command.is_contained |= standing != Standing::Own;
+        command.is_guess |= standing == Standing::Guess;
         command.assignments.extend(of.assignments.iter().cloned());
         command.redirects.extend(of.redirects.iter().cloned());
     }
-    if standing == LineStanding::Own {
+    if standing == Standing::Own {
         changes.into_iter().for_each(|reason| walker.changed(reason));
     }
-    walker.script.runs_data |= runs_data && standing != LineStanding::Guess;
-    walker.script.is_fork_bomb |= is_fork_bomb && standing != LineStanding::Guess;
+    walker.script.runs_data |= runs_data && standing != Standing::Guess;
+    walker.script.is_fork_bomb |= is_fork_bomb && standing != Standing::Guess;
     walker.script.commands.extend(commands);
     match walker.script.commands.len() > MAX_COMMANDS {
         true => Err(Unreadable::new(format!("it has more than {MAX_COMMANDS} commands"))),

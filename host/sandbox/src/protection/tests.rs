@@ -491,10 +491,8 @@ fn link_in_the_place_of_a_file_is_not_read() {
     let world = World::new();
     world.write("file", "text");
     symlink("file", world.work.join("link")).unwrap();
-    let reach = |name: &str| {
-        place::DirectoryName::reach(&world.work, &world.work.join(name), &mut place::UnlockedDirectories::default())
-            .unwrap()
-    };
+    let mut none = place::UnlockedDirectories::default();
+    let mut reach = |name| place::DirectoryName::reach(&world.work, &world.work.join(name), &mut none).unwrap();
     let place::Reached::At(file) = reach("file") else { panic!("it is a file") };
     assert_eq!(file.read().as_deref(), Some(&b"text"[..]));
     let (place::Reached::Link(link) | place::Reached::At(link)) = reach("link") else { panic!("it is a link") };

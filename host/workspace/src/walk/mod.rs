@@ -156,10 +156,8 @@ pub(crate) fn visit<V: Visitor>(
     let directory = match open_root(root).map_err(|error| io_error(&root.path, &error))? {
         Start::Directory(directory) => directory,
         Start::File { directory, name, kind } => {
-            visitor.visit(
-                &mut visitor.tools(),
-                &IncludedEntry { directory: &directory, name: &name, path: OsStr::new(""), kind },
-            );
+            let entry = IncludedEntry { directory: &directory, name: &name, path: OsStr::new(""), kind };
+            visitor.visit(&mut visitor.tools(), &entry);
             return if deadline.is_over() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Complete) };
         }
     };
@@ -428,11 +426,8 @@ impl<V: Visitor> Walker<'_, V> {
 
     /// Reads the content of a directory, within the available memory.
     fn entries(&self, directory: &Dir) -> io::Result<DirectoryListing> {
-        let mut listing = DirectoryListing {
-            entries: Vec::new(),
-            present: Present::default(),
-            reservation: self.waiting.reservation(),
-        };
+        let (entries, reservation) = (Vec::new(), self.waiting.reservation());
+        let mut listing = DirectoryListing { entries, present: Present::default(), reservation };
         let mut room = 0;
         for (at, entry) in directory.entries()?.flatten().enumerate() {
             if at % CLOCK_STEP == CLOCK_STEP - 1 && self.deadline.is_over() {
