@@ -189,7 +189,7 @@ fn paths_are_found_in_nested_imports() {
     assert_eq!(paths(&without_comments(text), &[]), expected);
     assert!(paths(&without_comments("pub(in crate::run) fn f() {}"), &[]).is_empty());
     let child = "pub use limits::{Limit, self::x};\nother::limits::A; fn limits() {}";
-    assert_eq!(paths(child, &["limits"]), ["limits::Limit", "limits::self::x"]);
+    assert_eq!(paths(child, &["limits"]), ["limits::Limit", "limits::self::x", "self::x"]);
 }
 
 /// Returns the modules below a module, by their last names.

@@ -208,7 +208,7 @@ impl Approval {
         match &decision {
             Decision::Allow => {}
             Decision::AllowForSession => {
-                drop(self.decided().allowed.insert(ApprovalSubject::from_question(&question, &*self.rules)))
+                self.decided().allowed.insert(ApprovalSubject::from_question(&question, &*self.rules));
             }
             Decision::Deny { reason } => self.record(question.tool, reason, false),
             Decision::Unanswered { reason } => self.record(question.tool, reason, true),

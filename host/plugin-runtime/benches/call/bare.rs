@@ -193,7 +193,7 @@ fn spin_module() -> Vec<u8> {
     exports.export("spin", ExportKind::Func, 0);
     let mut body = Function::new([(1, ValType::I64)]);
     body.instructions()
-        .run_(BlockType::Empty)
+        .loop_(BlockType::Empty)
         .local_get(1)
         .i64_const(6_364_136_223_846_793_005)
         .i64_mul()
