@@ -38,7 +38,7 @@ fn reader_form_writes_nothing_but_lines() {
     let (code, seen) = terminal.exit();
     // A screen reader would name the shape of each of these.
     assert!(!seen.contains(['█', '│', '┊', '●', '✓', '✗']), "{seen}");
-    assert!(seen.contains("| command: touch wanted"), "{seen}");
+    assert!(seen.contains("| \"command\": touch wanted"), "{seen}");
     assert!(code == Some(0) && pinion.workspace().join("wanted").exists(), "{seen}");
     let is_linear = !seen.contains(['\x1b', '\x08']) && !seen.replace("\r\n", "").contains('\r');
     assert!(is_linear, "{seen:?}");
