@@ -366,7 +366,7 @@ pub fn with_proxy(environment: &[(String, String)], ssh: Option<String>) -> Vec<
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::files::paths::Paths;
     use crate::plugins::secrets::PluginSecrets;
@@ -374,7 +374,7 @@ pub mod tests {
     use pinion_agent::secrets::Secrets;
     use std::collections::BTreeMap;
 
-    pub fn network(config: &str) -> ProgramNetwork {
+    pub(crate) fn network(config: &str) -> ProgramNetwork {
         let directory = tempfile::tempdir().unwrap();
         let audit = Arc::new(Audit::new(directory.path().join("audit.jsonl"), Secrets::default()));
         let path = directory.path().to_owned();
