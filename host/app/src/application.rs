@@ -53,7 +53,7 @@ impl App {
     }
 
     /// Starts an agent with its model, plugins and session. `user` decides on calls that need approval and answers questions
-    /// of plugins; [`DenyAll`](pinion_agent::DenyAll) is a user who is not there.
+    /// of plugins; [`DenyAll`](pinion_agent::approval::DenyAll) is a user who is not there.
     ///
     /// # Errors
     /// No model is available, the session cannot be opened, or a plugin that the run needs was not loaded.

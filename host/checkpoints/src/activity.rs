@@ -44,10 +44,10 @@ struct ActivityLog {
 }
 
 impl CheckpointStore {
-    /// Takes a snapshot before work of `worker`, a unique name, as [`Store::snapshot_covering`] does.
+    /// Takes a snapshot before work of `worker`, a unique name, as [`CheckpointStore::snapshot_covering`] does.
     ///
     /// # Errors
-    /// As [`Store::snapshot`].
+    /// As [`CheckpointStore::snapshot`].
     pub fn begin_work(&self, worker: &str, paths: &BTreeSet<RelPath>) -> Result<TreeSnapshot, Error> {
         let (lock, worker) = (self.lock_to_change()?, Digest::from_bytes(worker.as_bytes()));
         let snapshot = self.take_snapshot(&lock, paths)?;
@@ -67,7 +67,7 @@ impl CheckpointStore {
     /// Takes the snapshot after work of `worker`. Returns the times since its begin when others worked.
     ///
     /// # Errors
-    /// As [`Store::snapshot`]. The work then lasts until the next one begins.
+    /// As [`CheckpointStore::snapshot`]. The work then lasts until the next one begins.
     pub fn end_work(&self, worker: &str) -> Result<(TreeSnapshot, Vec<Overlap>), Error> {
         let (lock, worker) = (self.lock_to_change()?, Digest::from_bytes(worker.as_bytes()));
         let snapshot = self.take_snapshot(&lock, &BTreeSet::new())?;

@@ -35,7 +35,7 @@ impl CheckpointStore {
     /// Removes old snapshots except these and the last one, unless that was done in the last hour.
     ///
     /// # Errors
-    /// As [`Store::collect`].
+    /// As [`CheckpointStore::collect`].
     pub fn collect_when_due(&self, retention: Retention, keep: &[Digest]) -> Result<(), Error> {
         let stamp = self.directory.join("collected");
         let is_recent = age(&stamp).is_some_and(|age| age < INTERVAL);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The last snapshot. One that is missing or damaged only costs time.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SnapshotIndex {
-    /// [`Index::VERSION`]; an index of another version counts as missing.
+    /// [`SnapshotIndex::VERSION`]; an index of another version counts as missing.
     pub(crate) version: u32,
     pub(crate) tree: Option<Digest>,
     /// The inode of the directory.

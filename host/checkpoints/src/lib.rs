@@ -1,16 +1,16 @@
 //! Snapshots of a directory, and their restoration.
 //!
-//! A [`Store`] keeps snapshots of one directory in a private one. A snapshot is a [`Tree`]: an entry for everything below
+//! A [`CheckpointStore`] keeps snapshots of one directory in a private one. A snapshot is a [`Tree`]: an entry for everything below
 //! the directory that no ignore rule excludes, whether a repository tracks it or not. The contents of files are stored
 //! once each, under their digests. Taking a snapshot costs one look at each file, and the reading of those that changed.
 //!
 //! Undoing work takes the trees before and after it, and the current one. A [`Plan`] reverts the changes of the work,
-//! and keeps changes that others made since then. [`Store::restore`] carries it out.
+//! and keeps changes that others made since then. [`CheckpointStore::restore`] carries it out.
 //!
 //! Guarantees:
-//! - A snapshot names the paths that it does not cover: [`Tree::uncovered`], [`Entry::Excluded`].
+//! - A snapshot names the paths that it does not cover: [`Tree::uncovered`], [`TreeEntry::Excluded`].
 //! - Nothing outside the directory is read or written, even if programs change its links meanwhile.
-//! - A kill at any moment leaves snapshots that are complete or absent, and a restoration that [`Store::recover`]
+//! - A kill at any moment leaves snapshots that are complete or absent, and a restoration that [`CheckpointStore::recover`]
 //!   completes.
 //! - Processes take turns.
 //!

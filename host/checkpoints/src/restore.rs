@@ -1,7 +1,7 @@
 //! Carries out plans.
 //!
 //! A plan is on the disk before the first change and until after the last one, so that a killed process leaves either
-//! nothing or a plan that [`Store::recover`] completes. Each path is compared with the plan just before it is changed:
+//! nothing or a plan that [`CheckpointStore::recover`] completes. Each path is compared with the plan just before it is changed:
 //! changes made in the meantime are kept. Files are written next to their places and renamed, so that no reader sees a
 //! part of one.
 
@@ -109,7 +109,7 @@ impl CheckpointStore {
         }
     }
 
-    /// Carries out a plan. `note` is returned by [`Store::recover`] if this process is killed meanwhile.
+    /// Carries out a plan. `note` is returned by [`CheckpointStore::recover`] if this process is killed meanwhile.
     ///
     /// # Errors
     /// The plan cannot be written, so that nothing was changed. Single paths that cannot be changed are in the report.

@@ -182,7 +182,7 @@ impl CheckpointStore {
     /// Takes a snapshot that also covers paths that are ignored. So do all later ones.
     ///
     /// # Errors
-    /// As [`Store::snapshot`].
+    /// As [`CheckpointStore::snapshot`].
     pub fn snapshot_covering(&self, paths: &BTreeSet<RelPath>) -> Result<TreeSnapshot, Error> {
         self.take_snapshot(&self.lock_to_change()?, paths)
     }

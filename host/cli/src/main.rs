@@ -1,7 +1,7 @@
 //! The `pinion` command.
 //!
-//! [`args`] and [`commands`] declare the command line, [`config`] merges the settings, [`base`] has the parts that
-//! commands share, and [`run`] puts the agent to work: in a conversation, once with `--print`, or along a plan.
+//! [`args`] and [`commands`] declare the command line, and [`run`] puts the agent to work: in a conversation, once with
+//! `--print`, or along a plan. The crate `pinion-app` has the rest: config, trust, plugins and the assembly of a run.
 
 mod approve;
 mod args;

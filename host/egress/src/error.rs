@@ -30,7 +30,7 @@ pub enum SendError {
     /// The time is over.
     #[error("no complete response within {} s", .after.as_secs_f32())]
     TimedOut {
-        /// The limit that was reached: [`connect`](crate::Limits::connect) or [`total`](crate::Limits::total).
+        /// The limit that was reached: [`connect`](crate::RequestLimits::connect) or [`total`](crate::RequestLimits::total).
         after: Duration,
         /// The request may have reached the server.
         request_sent: bool,

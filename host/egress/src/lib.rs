@@ -3,7 +3,7 @@
 //! A plugin names a URL, and a credential by its handle. [`Client::send`] checks the request against the [`Policy`],
 //! resolves the host itself, checks every address ([`AddressClass`]), connects to exactly these addresses, inserts the
 //! credential, follows redirects with the same checks, and returns a [`Response`] that contains no secret and stays
-//! within the [`Limits`]. The crate reads no environment and no file, except for the certificate authorities of the
+//! within the [`RequestLimits`]. The crate reads no environment and no file, except for the certificate authorities of the
 //! system, and keeps no cookies, no cache and no connections.
 //!
 //! A [`Proxy`] does the same for programs that speak HTTP or SOCKS to it: it checks host, port and every address against

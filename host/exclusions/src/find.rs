@@ -104,7 +104,7 @@ impl Finder {
         Self { exclusions, find_credentials: Some(find), most: Some(MAX_ENTRIES), ..Self::default() }
     }
 
-    /// Sets a test of entries, which a look at the whole directory collects in [`Found::picked`].
+    /// Sets a test of entries, which a look at the whole directory collects in [`ExcludedPaths::picked`].
     #[must_use]
     pub fn picking(self, pick: PickEntry) -> Self {
         Self { pick: Some(pick), ..self }

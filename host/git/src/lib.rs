@@ -1,8 +1,8 @@
 //! Git repositories as files that strangers wrote: which programs git runs because of them.
 //!
 //! Git runs programs that settings name, hooks, and any program that these start. This crate reads settings as git does
-//! ([`config`]), knows those that run nothing ([`harmless`]), finds the files that others name ([`Settings`],
-//! [`files_of_arguments`]), knows where a repository keeps all of this ([`Repository`], [`Tree`]), and reads its
+//! ([`config`]), knows those that run nothing ([`harmless`]), finds the files that others name ([`GitSettings`],
+//! [`files_of_arguments`]), knows where a repository keeps all of this ([`Repository`], [`RepositoryLayout`]), and reads its
 //! [`refs()`]. It decides nothing, writes nothing, and starts no git.
 
 mod command;

@@ -38,7 +38,7 @@ pub struct Ports {
 
 /// Starts the programs of stdio servers.
 pub trait Launcher: Send + Sync {
-    /// Starts the program of a server with [`Transport::Stdio`](crate::config::Transport::Stdio).
+    /// Starts the program of a server with [`Transport::Stdio`](crate::config::ServerTransport::Stdio).
     ///
     /// # Errors
     /// The program cannot be started.

@@ -7,7 +7,7 @@
 //! both ways, and its spend counts as its parent's. It is cancelled with the call that started it, and no run ends
 //! before its sub-agents have ended.
 //!
-//! The parent's model always gets a report in words, for any result: see [`Report::for_model`].
+//! The parent's model always gets a report in words, for any result: see [`SubAgentReport::for_model`].
 
 use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;

@@ -1,6 +1,6 @@
 //! Permissions of shell commands.
 //!
-//! [`shell::parse`] splits a line into its simple commands with the grammar of bash, [`Rules`] say which of them run,
+//! [`shell::parse`] splits a line into its simple commands with the grammar of bash, [`PermissionRules`] say which of them run,
 //! and [`judge()`] decides on the line and explains the decision. Nothing here runs a program, and nothing is decided
 //! by the text of a line: if the parser and a second reading of a word disagree, the user is asked.
 

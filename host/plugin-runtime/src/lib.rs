@@ -1,6 +1,6 @@
 //! The plugin runtime of Pinion: WebAssembly components under limits, grants and reload.
 //!
-//! A [`Runtime`] loads plugins from [`Source`]s and implements [`ToolExecutor`](pinion_protocol::ToolExecutor). Each
+//! A [`Runtime`] loads plugins from [`PluginSource`]s and implements [`ToolExecutor`](pinion_protocol::ToolExecutor). Each
 //! call runs on a fresh instance with fuel, a deadline, bounded memory and the authority that the plugin asked for, the
 //! user granted and the tool declared; a ledger of the resources that the call used comes back with the result. A
 //! plugin whose file changes is reloaded between two calls.

@@ -1,6 +1,6 @@
 //! Component identity, and the policy that decides a component's grants.
 //!
-//! A component is its [`Source`] and the digest of exactly the bytes that are compiled. Its name is the one in its
+//! A component is its [`PluginSource`] and the digest of exactly the bytes that are compiled. Its name is the one in its
 //! manifest; no file name decides anything. The runtime asks a [`PluginPolicy`] twice: [`PluginPolicy::settings`] before
 //! a component is compiled, and [`PluginPolicy::loaded`] once it has described itself and before it answers calls.
 //!

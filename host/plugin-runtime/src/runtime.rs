@@ -143,7 +143,7 @@ impl Runtime {
         self.shared.read_files.continue_session(session, since);
     }
 
-    /// Returns the description of a plugin whose code is loaded, as [`Source::BuiltIn`] embeds it; `None` for other
+    /// Returns the description of a plugin whose code is loaded, as [`PluginSource::BuiltIn`] embeds it; `None` for other
     /// plugins, and for a plugin that fails to describe itself.
     pub async fn description(&self, plugin: &str) -> Option<String> {
         let current = self.registry.current();

@@ -3,7 +3,7 @@
 use crate::diff::{DiffLine, lines};
 use serde::{Deserialize, Serialize};
 
-/// Columns of the bar of a [`Block::Bar`].
+/// Columns of the bar of a [`DrawingBlock::Bar`].
 const BAR_COLUMNS: u64 = 20;
 /// Columns of a table's cell; longer ones are cut.
 const MAX_CELL: usize = 40;

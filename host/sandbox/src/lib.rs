@@ -1,7 +1,7 @@
 //! The sandbox around the programs that plugins start: the parts of the file system, the network and other processes
 //! that a program reaches, enforced by the operating system.
 //!
-//! A [`Policy`] lists the things that a program may reach. A [`Launcher`] turns a [`Program`] and a policy into a
+//! A [`SandboxPolicy`] lists the things that a program may reach. A [`Launcher`] turns a [`Program`] and a policy into a
 //! command that starts the *helper*: this program itself or a small one in its directory, which calls
 //! [`run_for_parent`], confines itself and then starts the program. A helper that cannot enforce a layer that the
 //! policy requires starts nothing, exits with [`HELPER_FAILED`], and writes one line that names the layer and the

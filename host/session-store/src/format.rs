@@ -19,7 +19,7 @@
 //! type as a link of the tree, and skips its data. Everything else needs a new [`VERSION`], which older programs
 //! refuse.
 //!
-//! `data` comes last, so that [`Head`] reads the links of the tree without parsing it: opening a large session costs
+//! `data` comes last, so that [`EntryHead`] reads the links of the tree without parsing it: opening a large session costs
 //! little more than reading it, and an entry whose data is broken keeps its place.
 
 use crate::id::EntryId;

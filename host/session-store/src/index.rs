@@ -31,7 +31,7 @@ pub(crate) struct Node {
     pub(crate) side: Side,
 }
 
-/// The number of a side in its [`Index`].
+/// The number of a side in its [`EntryIndex`].
 pub(crate) type Side = usize;
 
 const MAIN: Side = 0;

@@ -1,6 +1,6 @@
 //! The branches of a session's tree.
 //!
-//! Every entry is in exactly one [`Segment`]. The first segment is the current branch from its root; each of the others
+//! Every entry is in exactly one [`BranchSegment`]. The first segment is the current branch from its root; each of the others
 //! is the part of another branch after the entry where it leaves. So a session is shown in full without showing
 //! anything twice.
 

@@ -107,7 +107,7 @@ pub struct SlashCommand {
     pub hint: String,
     /// Description in one line.
     pub description: String,
-    /// Takes effect at once, also while something works ([`Request::Own`]).
+    /// Takes effect at once, also while something works ([`UiRequest::Own`]).
     pub is_immediate: bool,
 }
 
@@ -151,7 +151,7 @@ pub enum UiRequest {
     Submit(String),
     /// Run a slash command that takes effect at once, also while something works.
     Own(String),
-    /// Write a plan for a task. Made like [`Request::Submit`].
+    /// Write a plan for a task. Made like [`UiRequest::Submit`].
     Plan {
         /// The task, or the changes to the plan.
         text: String,
@@ -165,11 +165,11 @@ pub enum UiRequest {
         /// Its text.
         text: String,
     },
-    /// Execute the plan in this file. Made like [`Request::Submit`].
+    /// Execute the plan in this file. Made like [`UiRequest::Submit`].
     Execute(String),
-    /// Continue the session with this id. Made like [`Request::Submit`].
+    /// Continue the session with this id. Made like [`UiRequest::Submit`].
     Resume(String),
-    /// Continue in a copy of the session with this id. Made like [`Request::Submit`].
+    /// Continue in a copy of the session with this id. Made like [`UiRequest::Submit`].
     Fork(String),
     /// Delete a session, and list the sessions again.
     DeleteSession {

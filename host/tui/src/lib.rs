@@ -1,6 +1,6 @@
 //! The full-screen terminal UI of Pinion.
 //!
-//! The UI is a client of the agent's events. [`App`] is its state: it takes [`Input`]s, returns [`Request`]s and draws
+//! The UI is a client of the agent's events. [`App`] is its state: it takes [`Input`]s, returns [`UiRequest`]s and draws
 //! itself into a buffer of cells; it knows no agent, no clock and no terminal. [`Screen`] writes the changes between two
 //! buffers, and [`terminal`] prepares the terminal and restores it. The application connects these with an agent. In the
 //! inline form, [`Inline`] takes the place of the screen.

@@ -1,6 +1,6 @@
 //! Rows of the screen: styled text that is neutralized and wrapped.
 //!
-//! A [`Piece`] is the only text that is drawn, and its constructor passes everything through [`printable`]. Widths are
+//! A [`StyledPiece`] is the only text that is drawn, and its constructor passes everything through [`printable`]. Widths are
 //! widths of grapheme clusters, as the cells of the screen count them.
 
 use crate::links;

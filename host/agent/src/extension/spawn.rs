@@ -1,6 +1,6 @@
 //! The port that the tools of a run use to start other runs.
 //!
-//! The loop opens a [`Children`] when a run starts, gives each tool call a handle to start sub-agents, adds their spend
+//! The loop opens a [`RunChildren`] when a run starts, gives each tool call a handle to start sub-agents, adds their spend
 //! to its own, and closes them before the run ends.
 
 use crate::config::LoopConfig;

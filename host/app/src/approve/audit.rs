@@ -1,7 +1,7 @@
 //! The audit log: every decision about a call, the resources of each call, starts of other programs, files that were
 //! moved away from protected paths, and changes of trust and network, as JSON lines.
 //!
-//! The file is private and bounded: beyond [`MAX_BYTES`] it becomes `audit.1.jsonl`, in place of the one before. Secrets
+//! The file is private and bounded: beyond `MAX_BYTES` it becomes `audit.1.jsonl`, in place of the one before. Secrets
 //! are redacted. A log that cannot be written delays and prevents nothing.
 
 use crate::files::private::{check, create_directory, lock, open_file};

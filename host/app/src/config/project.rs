@@ -1,6 +1,6 @@
 //! The settings that the config of a trusted project may make.
 //!
-//! A project can make harmless choices and narrow the user's permissions, never widen them. [`RULES`] lists every key
+//! A project can make harmless choices and narrow the user's permissions, never widen them. `RULES` lists every key
 //! that it may set. All other keys are ignored with a notice that names the key and its line.
 
 use crate::files::project::CONFIG;

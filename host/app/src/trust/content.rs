@@ -83,7 +83,7 @@ impl ProjectContent {
         self.text(CONFIG)
     }
 
-    /// Returns the text of one of [`TEXTS`].
+    /// Returns the text of one of `TEXTS`.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path).map(String::as_str)
     }

@@ -1,7 +1,7 @@
 //! Ctrl-C and the other signals that ask the program to stop.
 //!
 //! [`install`] runs first and starts a thread that receives signals even if every worker of tokio is blocked. Outside
-//! of a [`Scope`], a signal ends the program at once and restores its terminal. Within one, the first signal interrupts
+//! of a [`SignalScope`], a signal ends the program at once and restores its terminal. Within one, the first signal interrupts
 //! the work of the scope and the second ends the program. Signals that were ignored when the program started, for
 //! example by `nohup`, stay ignored (on Linux, where `/proc` reports them).
 
@@ -133,7 +133,7 @@ pub(crate) fn is_final() -> bool {
 /// Handles signals between lines of the user until the result is dropped, whenever this is the only open scope.
 ///
 /// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, and a
-/// second one without a [`Waiting::forget`] in between ends the program with success. Other signals end it at once.
+/// second one without a [`SignalWait::forget`] in between ends the program with success. Other signals end it at once.
 pub(crate) fn waiting(remark: fn()) -> SignalWait {
     let came = Arc::new(AtomicBool::new(false));
     let scope = SignalScope::open(Current { came: came.clone(), at_signal: AtSignal::Remark(remark) });
@@ -174,7 +174,7 @@ pub(crate) enum TerminalState {
     },
 }
 
-/// The [`Shown`] as a number, because another thread may hold any lock when the program ends: the kind in the lowest two
+/// The [`TerminalState`] as a number, because another thread may hold any lock when the program ends: the kind in the lowest two
 /// bits, the rows above them.
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
 

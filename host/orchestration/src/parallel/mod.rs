@@ -99,7 +99,7 @@ pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<Branch> {
 /// any prompts resumes from `context`.
 ///
 /// Each branch follows its config, with these exceptions: its tools stay within
-/// [`Policy::branch_authority`](pinion_agent::config::Policy::branch_authority), because all branches share a directory; its
+/// [`Policy::branch_authority`](pinion_agent::config::RunPolicy::branch_authority), because all branches share a directory; its
 /// queues start empty; it shares its budget with the other branches; and its messages go to the store of the first
 /// config.
 ///

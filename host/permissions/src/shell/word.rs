@@ -5,7 +5,7 @@ use crate::shell::script::Unreadable;
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Its text without quotes; the source if it is [`Kind::Dynamic`].
+    /// Its text without quotes; the source if it is [`WordKind::Dynamic`].
     pub text: String,
     /// Share of it that is known.
     pub kind: WordKind,

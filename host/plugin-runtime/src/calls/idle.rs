@@ -1,6 +1,6 @@
 //! Plugins of lifetime `reused`: instances between two calls.
 //!
-//! A call that ended well leaves its instance here, and the next call of the same [`Kind`] continues on it. The instances
+//! A call that ended well leaves its instance here, and the next call of the same [`IdleKind`] continues on it. The instances
 //! belong to one generation, and so to one set of grants; they are closed when another generation takes its place.
 //!
 //! The kind bounds the data that a plugin may keep in its memory: nothing passes from one session to another, or from a

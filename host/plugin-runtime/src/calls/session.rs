@@ -84,7 +84,7 @@ impl SessionInstance {
         self.run_and_hold(program, setup, job).await.0
     }
 
-    /// Runs a job like [`Session::run`]. The next one waits until the [`Hold`] is dropped, too.
+    /// Runs a job like [`SessionInstance::run`]. The next one waits until the [`Hold`] is dropped, too.
     pub(crate) async fn run_and_hold<J: InstanceJob>(
         &self,
         program: &Arc<InstanceTemplate>,

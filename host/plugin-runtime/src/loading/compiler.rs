@@ -154,7 +154,7 @@ struct CompilerHeader {
     memory_bytes: u64,
     cpu_seconds: u64,
     component_bytes: u64,
-    /// Bytes of functions; [`Header::NO_FUNCTIONS`] to keep no functions.
+    /// Bytes of functions; [`CompilerHeader::NO_FUNCTIONS`] to keep no functions.
     function_bytes: u64,
 }
 

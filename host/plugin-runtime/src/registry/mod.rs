@@ -1,6 +1,6 @@
 //! The registry of plugins: their sources, the current generation of each, and the names that lead to them.
 //!
-//! Every source has a [`Slot`], in the order that sources were added. One lock, the slots', is held for moments: to
+//! Every source has a [`PluginSlot`], in the order that sources were added. One lock, the slots', is held for moments: to
 //! begin a load, and to check names and swap generations as one. Dropping the registry aborts all attempts. Calls take
 //! the lock only when their plugin's file has changed: they read the [`PluginSet`], a snapshot that is replaced as a
 //! whole. A call that began on a generation holds it and ends on it; the next one uses the new one.

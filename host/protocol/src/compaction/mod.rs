@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Kind of the extension messages that hold a compaction [`Record`].
+/// Kind of the extension messages that hold a compaction [`CompactionRecord`].
 pub const COMPACTION_MESSAGE: &str = "pinion/compaction";
 
 /// Precedes the summary, so that the model does not read it as a request.

@@ -1,6 +1,6 @@
 //! The sources of API keys.
 //!
-//! [`Keys`] searches four places in this order: the environment, the operating system's keyring, `auth.toml`, and a
+//! [`KeySources`] searches four places in this order: the environment, the operating system's keyring, `auth.toml`, and a
 //! user's command. The binary decides how to look up a variable, where the file is, and which command to run. A key in
 //! the request itself ([`RequestOptions::api_key`]) takes precedence over all of them.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A client is built for the first request and reused. For a URL without TLS, it is built without certificate
 //! authorities, because loading those takes longer than everything else in a short run. Redirects are not followed,
-//! because they would send the key elsewhere. Only [`HttpSettings::proxy`] configures proxies, because this crate does
+//! because they would send the key elsewhere. Only [`TransportSettings::proxy`] configures proxies, because this crate does
 //! not read the environment; the binary passes on the user's settings. (`rustls-native-certs` itself reads
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR` on some platforms, as every TLS client does.)
 

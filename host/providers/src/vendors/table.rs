@@ -1,7 +1,7 @@
 //! The vendors, one row each.
 //!
 //! A vendor that speaks Chat Completions takes a few lines: a name, a base URL, the variable of its key, the prefixes of
-//! its model names, and [`Quirks`] where it departs from OpenAI. `replay` is listed here but built from a script: see
+//! its model names, and [`ChatQuirks`] where it departs from OpenAI. `replay` is listed here but built from a script: see
 //! [`Replay`](crate::Replay).
 
 use super::info::ProviderInfo;

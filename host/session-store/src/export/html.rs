@@ -1,6 +1,6 @@
 //! A session as one page for a browser.
 //!
-//! All text of the session goes through [`Text`] or [`prose`]. The policy of the page also forbids scripts and every
+//! All text of the session goes through [`EscapedText`] or [`prose`]. The policy of the page also forbids scripts and every
 //! resource from elsewhere.
 
 use super::diff;

@@ -80,7 +80,7 @@ impl ApprovalQuestion {
     }
 }
 
-/// The answer to a [`Question`].
+/// The answer to a [`ApprovalQuestion`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalAnswer {
     /// Allows this call.

@@ -2,7 +2,7 @@
 //!
 //! Finding the parts of code takes milliseconds for a screen, much longer for the first block of a language, and
 //! without bound for hostile text, so no frame waits for it. A block whose parts are not known is drawn plain and
-//! becomes a [`Job`], which the application runs in a [`Highlighter`] on a separate thread; the result is an input, and
+//! becomes a [`HighlightJob`], which the application runs in a [`Highlighter`] on a separate thread; the result is an input, and
 //! then the block is drawn again.
 
 mod worker;

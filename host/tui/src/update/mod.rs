@@ -1,6 +1,6 @@
 //! The state of the UI: inputs in, requests out.
 //!
-//! Nothing here reads a clock, a file or a terminal: the time comes with each input, and every action is a [`Request`].
+//! Nothing here reads a clock, a file or a terminal: the time comes with each input, and every action is a [`UiRequest`].
 //! Tests therefore feed inputs and compare screens.
 
 mod commands;

@@ -9,7 +9,7 @@
 //! All paths here are real locations: absolute, without links. [`crate::paths::beneath`] finds the location of a path that
 //! a guest names, and the runtime checks it against this list. The list does not bind the host itself.
 //!
-//! A workspace strictly inside a directory of the host is reachable, unless it lies in one of [`HOST_PARTS`]: there the
+//! A workspace strictly inside a directory of the host is reachable, unless it lies in one of `HOST_PARTS`: there the
 //! host's own files take precedence.
 
 use super::access::FileAccess;

@@ -132,7 +132,7 @@ impl GrantedRoot {
     /// Returns the open directory where a call creates the granted file.
     ///
     /// # Errors
-    /// The errors of [`Root::open`], for the directory.
+    /// The errors of [`GrantedRoot::open`], for the directory.
     pub fn open_for_new_file(&self, workspace: &WorkspaceRoot, protected: &Protected) -> io::Result<&Arc<OpenRoot>> {
         if let Some(opened) = self.for_new_file.get() {
             return Ok(opened);
@@ -198,7 +198,7 @@ impl GrantedRoot {
 }
 
 impl OpenRoot {
-    /// Returns the path in [`Opened::directory`] of a path in the granted directory, or of the granted file.
+    /// Returns the path in [`OpenRoot::directory`] of a path in the granted directory, or of the granted file.
     pub fn path<'p>(&'p self, path: &'p Path) -> Cow<'p, Path> {
         match &self.file {
             Some(file) if path.as_os_str().is_empty() => Cow::Borrowed(Path::new(file)),

@@ -1,6 +1,6 @@
 //! The values of one scope.
 //!
-//! A [`Store`] remembers where the values are in their file, and reads the records that other processes appended before
+//! A [`ValueStore`] remembers where the values are in their file, and reads the records that other processes appended before
 //! each use. Writers hold a lock of the system, so that a compare-and-set holds across processes; readers need no lock,
 //! because records are only appended, and a file is rewritten as a new one. A change is one record, on the disk before
 //! the caller gets the result: a kill at any byte leaves the value before or the one after.

@@ -1,6 +1,6 @@
 //! The wire format of Anthropic's Messages API, streamed.
 //!
-//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. Three of the
+//! [`request_body`] serializes a request and [`AnthropicDecoder`] decodes the reply; neither deals with HTTP. Three of the
 //! vendor's rules shape this format: user and assistant alternate, with tool results first in the user's turn; thinking
 //! goes back unchanged, with its signature, and only to the model that produced it; and the parameters that request
 //! thinking differ from model to model (see [`ThinkingStyle`](crate::ThinkingStyle)).

@@ -1,6 +1,6 @@
 //! The wire format of Amazon Bedrock's ConverseStream, one format for the models of many vendors.
 //!
-//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP or signatures.
+//! [`request_body`] serializes a request and [`BedrockDecoder`] decodes the reply; neither deals with HTTP or signatures.
 //! Parameters that only one vendor's models know go into `additionalModelRequestFields`: for Claude, the thinking
 //! fields of Anthropic's own format. The reply is an AWS event stream, not server-sent events, and its token counts
 //! follow its end.

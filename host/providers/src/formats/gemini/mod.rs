@@ -1,6 +1,6 @@
 //! The wire format of Google's Gemini API (`streamGenerateContent`), which Vertex AI shares.
 //!
-//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. Two traits of the
+//! [`request_body`] serializes a request and [`GeminiDecoder`] decodes the reply; neither deals with HTTP. Two traits of the
 //! vendor shape this format. Every event is a complete response whose parts are increments. And thinking is preserved
 //! as a signature on some part of the reply, which must return on the same part: a signature on a call belongs to the
 //! call; one on or after text is stored as a separate part, and returns on that text or as the empty, signed text that

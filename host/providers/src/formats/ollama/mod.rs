@@ -1,6 +1,6 @@
 //! The wire format of Ollama's own API (`/api/chat`): one JSON object per line.
 //!
-//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. By default the
+//! [`request_body`] serializes a request and [`OllamaDecoder`] decodes the reply; neither deals with HTTP. By default the
 //! server truncates a prompt that is too long; `truncate: false` makes it fail instead, so that the agent can compact
 //! the conversation.
 //!

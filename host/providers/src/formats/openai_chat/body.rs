@@ -400,7 +400,7 @@ impl<'a> WireContent<'a> {
         }
     }
 
-    /// Like [`Self::of`], but joins several texts into one.
+    /// Like [`Self::from_parts`], but joins several texts into one.
     fn joined(parts: Vec<ChatPart<'a>>) -> Self {
         let texts: Option<Vec<&str>> = parts.iter().map(ChatPart::as_text).collect();
         match texts.filter(|texts| texts.len() > 1).map(|texts| texts.join("\n")) {

@@ -1,7 +1,7 @@
 //! The wire format of OpenAI's Chat Completions, streamed, and of the many vendors that are nearly compatible.
 //!
-//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. A vendor's
-//! differences are data: one value of [`Quirks`] in its row of [`PROVIDERS`](crate::PROVIDERS). The decoder needs no
+//! [`request_body`] serializes a request and [`ChatDecoder`] decodes the reply; neither deals with HTTP. A vendor's
+//! differences are data: one value of [`ChatQuirks`] in its row of [`PROVIDERS`](crate::PROVIDERS). The decoder needs no
 //! quirks, because the variants of a reply are distinguishable.
 //!
 //! Documentation: <https://developers.openai.com/api/reference/resources/chat>; for other vendors, the links in their
