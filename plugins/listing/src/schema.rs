@@ -379,7 +379,7 @@ impl Fit<'_> {
     fn portable(&mut self, pattern: &str) -> Option<PortablePattern> {
         self.patterns += 1;
         let is_bounded = self.patterns <= MAX_PATTERNS && pattern.len() <= MAX_PATTERN && clean::is_clean_line(pattern);
-        PortablePattern::of(pattern).filter(|portable| is_bounded && clean::is_clean_line(&portable.text))
+        PortablePattern::from_pattern(pattern).filter(|portable| is_bounded && clean::is_clean_line(&portable.text))
     }
 
     /// Returns whether a reference leads to a definition of the root.
