@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use pinion_agent::{Agent, Authority, Context, FunctionTool, FunctionTools, LoopConfig, Message, Model};
-//! use pinion_providers::{Replay, Reply, Script};
+//! use pinion_providers::{Replay, ScriptedReply, Script};
 //! use serde::Deserialize;
 //! use serde_json::json;
 //! use std::sync::Arc;
@@ -20,7 +20,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let script = [Reply::call("add", json!({ "numbers": [2, 3] })), Reply::text("The sum is 5.")];
+//!     let script = [Reply::call("add", json!({ "numbers": [2, 3] })), ScriptedReply::text("The sum is 5.")];
 //!     let provider = Arc::new(Replay::new(Script::new(script)));
 //!     let schema = json!({
 //!         "type": "object",

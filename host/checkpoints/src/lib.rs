@@ -19,10 +19,10 @@
 //! rights of its owner without that owner.
 //!
 //! ```no_run
-//! use pinion_checkpoints::{Limits, Plan, Step, StepKind, Store};
+//! use pinion_checkpoints::{SnapshotLimits, Plan, UndoStep, StepKind, CheckpointStore};
 //! use std::path::Path;
 //!
-//! let store = Store::new(Path::new("/home/me/checkpoints/project"), Path::new("/home/me/project"), [], Limits::default());
+//! let store = CheckpointStore::new(Path::new("/home/me/checkpoints/project"), Path::new("/home/me/project"), [], SnapshotLimits::default());
 //! let before = store.snapshot()?;
 //! // Another program works in the directory.
 //! let after = store.snapshot()?;

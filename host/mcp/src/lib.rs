@@ -8,7 +8,7 @@
 //! a host without programs and without a user:
 //!
 //! ```
-//! use pinion_mcp::config::{ServerConfig, Transport};
+//! use pinion_mcp::config::{ServerConfig, ServerTransport};
 //! use pinion_mcp::{
 //!     CallContext, HttpSettings, LaunchedServer, Launcher, McpError, MemoryTokens, NoPerson, Ports, Request, Servers,
 //! };
@@ -32,7 +32,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let url = "https://example.com/mcp".parse()?;
-//! let docs = ServerConfig::new("docs", Transport::Http { url, headers: BTreeMap::new(), sse: false });
+//! let docs = ServerConfig::new("docs", ServerTransport::Http { url, headers: BTreeMap::new(), sse: false });
 //! let ports = Ports {
 //!     launcher: Arc::new(NoPrograms),
 //!     http: HttpSettings::default(),

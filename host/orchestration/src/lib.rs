@@ -9,7 +9,7 @@
 //! ```
 //! use pinion_agent::{Agent, Context, LoopConfig, Message, Model, NoTools};
 //! use pinion_orchestration::answer_as;
-//! use pinion_providers::{Replay, Reply, Script};
+//! use pinion_providers::{Replay, ScriptedReply, Script};
 //! use serde_json::json;
 //! use std::sync::Arc;
 //!
@@ -43,7 +43,7 @@
 //! use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 //! use pinion_agent::{Agent, Authority, Context, LoopConfig, Message, Model, ToolDefinition, ToolExecutor};
 //! use pinion_orchestration::sub_agents;
-//! use pinion_providers::{Replay, Reply, Script};
+//! use pinion_providers::{Replay, ScriptedReply, Script};
 //! use serde_json::json;
 //! use std::sync::Arc;
 //!
@@ -69,8 +69,8 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let ask = Reply::call("delegate", json!({ "task": "Find the bug." }));
-//!     let script = Script::new([ask, Reply::text("It is in line 7."), Reply::text("Fixed.")]);
+//!     let ask = ScriptedReply::call("delegate", json!({ "task": "Find the bug." }));
+//!     let script = Script::new([ask, ScriptedReply::text("It is in line 7."), ScriptedReply::text("Fixed.")]);
 //!     let definition = ToolDefinition {
 //!         name: "delegate".to_owned(),
 //!         label: "Delegate".to_owned(),

@@ -9,7 +9,7 @@
 //!
 //! ```no_run
 //! use pinion_plugin_runtime::{
-//!     Access, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source,
+//!     Access, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, PluginSource,
 //! };
 //! use std::collections::BTreeMap;
 //! use std::path::PathBuf;
