@@ -9,14 +9,14 @@
 //!
 //! ```no_run
 //! use pinion_plugin_runtime::{
-//!     Access, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, PluginSource,
+//!     SessionAccess, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, PluginSource,
 //! };
 //! use std::collections::BTreeMap;
 //! use std::path::PathBuf;
 //! use std::sync::Arc;
 //!
 //! async fn load(workspace: PathBuf) -> Result<Runtime, Box<dyn std::error::Error>> {
-//!     let files = BTreeMap::from([(workspace.clone(), Access::Read)]);
+//!     let files = BTreeMap::from([(workspace.clone(), SessionAccess::Read)]);
 //!     let settings = PluginSettings { grants: Grants { files, ..Grants::default() }, ..PluginSettings::default() };
 //!     let config = RuntimeConfig {
 //!         policy: Arc::new(BTreeMap::from([("word-count".to_owned(), settings)])),
