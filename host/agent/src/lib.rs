@@ -20,7 +20,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let script = [Reply::call("add", json!({ "numbers": [2, 3] })), ScriptedReply::text("The sum is 5.")];
+//!     let script = [ScriptedReply::call("add", json!({ "numbers": [2, 3] })), ScriptedReply::text("The sum is 5.")];
 //!     let provider = Arc::new(Replay::new(Script::new(script)));
 //!     let schema = json!({
 //!         "type": "object",

@@ -27,7 +27,7 @@
 //! // Another program works in the directory.
 //! let after = store.snapshot()?;
 //! let current = store.snapshot()?;
-//! let plan = Plan::new(&[Step { before: before.tree, after: Some(after.tree), kind: StepKind::Whole }], &current.tree, false);
+//! let plan = Plan::new(&[UndoStep { before: before.tree, after: Some(after.tree), kind: StepKind::Whole }], &current.tree, false);
 //! let report = store.restore(&plan, "")?;
 //! # Ok::<(), pinion_checkpoints::Error>(())
 //! ```

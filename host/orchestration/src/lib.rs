@@ -20,7 +20,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let script = Script::new([Reply::call("final_answer", json!({ "is_safe": true }))]);
+//!     let script = Script::new([ScriptedReply::call("final_answer", json!({ "is_safe": true }))]);
 //!     let config = LoopConfig::new(Arc::new(Replay::new(script)), Model::default(), Arc::new(NoTools));
 //!     let agent = Agent::new(config, Context::new("You review changes.", "session-1"));
 //!     let schema = json!({

@@ -9,14 +9,14 @@
 //!
 //! ```no_run
 //! use pinion_plugin_runtime::{
-//!     SessionAccess, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, PluginSource,
+//!     FileAccess, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, PluginSource,
 //! };
 //! use std::collections::BTreeMap;
 //! use std::path::PathBuf;
 //! use std::sync::Arc;
 //!
 //! async fn load(workspace: PathBuf) -> Result<Runtime, Box<dyn std::error::Error>> {
-//!     let files = BTreeMap::from([(workspace.clone(), SessionAccess::Read)]);
+//!     let files = BTreeMap::from([(workspace.clone(), FileAccess::Read)]);
 //!     let settings = PluginSettings { grants: Grants { files, ..Grants::default() }, ..PluginSettings::default() };
 //!     let config = RuntimeConfig {
 //!         policy: Arc::new(BTreeMap::from([("word-count".to_owned(), settings)])),
@@ -31,7 +31,7 @@
 //!         info: Arc::new(NoInfo),
 //!     };
 //!     let runtime = Runtime::new(config, |_notice| {})?;
-//!     runtime.add(vec![Source::file("word-count.wasm")]).await;
+//!     runtime.add(vec![PluginSource::file("word-count.wasm")]).await;
 //!     assert!(runtime.plugins().iter().any(|plugin| &*plugin.name == "word-count"));
 //!     Ok(runtime)
 //! }
