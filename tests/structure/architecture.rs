@@ -1,5 +1,6 @@
 //! The rules of `docs/internals/overview.md`: dependencies between crates, licences, duplicate dependencies.
 
+use super::dependencies::{FORBIDDEN, OURS};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,120 +30,6 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     })
     .collect()
 }
-
-/// Our own crates that each crate may depend on.
-const OURS: &[(&str, &[&str])] = &[
-    ("pinion-agent", &["pinion-interaction", "pinion-protocol", "pinion-redact", "pinion-schema"]),
-    ("pinion-interaction", &["pinion-protocol"]),
-    ("pinion-schema", &["pinion-protocol"]),
-    ("pinion-protocol", &[]),
-    ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
-    ("pinion-providers", &["pinion-protocol", "pinion-redact"]),
-    ("pinion-egress", &["pinion-protocol", "pinion-redact"]),
-    ("pinion-exclusions", &[]),
-    (
-        "pinion-plugin-runtime",
-        &["pinion-egress", "pinion-exclusions", "pinion-protocol", "pinion-redact", "pinion-workspace"],
-    ),
-    ("pinion-redact", &["pinion-protocol"]),
-    ("pinion-workspace", &["pinion-exclusions"]),
-    ("pinion-session-store", &["pinion-protocol"]),
-    ("pinion-plugin-sdk", &[]),
-    ("pinion-plugin-test", &["pinion-agent", "pinion-egress", "pinion-plugin-runtime", "pinion-session-store"]),
-    ("pinion-git", &[]),
-    ("pinion-sandbox", &["pinion-git"]),
-    ("pinion-permissions", &["pinion-git"]),
-    ("pinion-checkpoints", &["pinion-exclusions", "pinion-git"]),
-    ("pinion-mcp", &["pinion-egress", "pinion-protocol"]),
-    ("pinion-tui", &["pinion-protocol"]),
-    (
-        "pinion-app",
-        &[
-            "pinion-agent",
-            "pinion-checkpoints",
-            "pinion-egress",
-            "pinion-exclusions",
-            "pinion-mcp",
-            "pinion-orchestration",
-            "pinion-permissions",
-            "pinion-providers",
-            "pinion-plugin-runtime",
-            "pinion-sandbox",
-            "pinion-session-store",
-        ],
-    ),
-    (
-        "pinion-devkit",
-        &[
-            "pinion-agent",
-            "pinion-app",
-            "pinion-exclusions",
-            "pinion-plugin-runtime",
-            "pinion-plugin-test",
-            "pinion-sandbox",
-        ],
-    ),
-    (
-        "pinion-cli",
-        &[
-            "pinion-agent",
-            "pinion-app",
-            "pinion-checkpoints",
-            "pinion-devkit",
-            "pinion-egress",
-            "pinion-exclusions",
-            "pinion-mcp",
-            "pinion-orchestration",
-            "pinion-permissions",
-            "pinion-providers",
-            "pinion-plugin-runtime",
-            "pinion-plugin-test",
-            "pinion-sandbox",
-            "pinion-session-store",
-            "pinion-tui",
-        ],
-    ),
-];
-
-/// Dependencies forbidden per crate: the loop knows no wasm, HTTP or terminal; only the command and
-/// the UI know a terminal; plugins have one HTTP client, which follows no redirect and resolves no name by itself.
-const FORBIDDEN: &[(&str, &[&str])] = &[
-    (
-        "pinion-agent",
-        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs", "jsonschema"],
-    ),
-    ("pinion-interaction", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
-    ("pinion-schema", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
-    (
-        "pinion-orchestration",
-        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"],
-    ),
-    (
-        "pinion-protocol",
-        &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
-    ),
-    ("pinion-app", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "pinion-tui", "rustyline"]),
-    (
-        "pinion-devkit",
-        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "pinion-tui", "rustyline"],
-    ),
-    (
-        "pinion-redact",
-        &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
-    ),
-    ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
-    ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
-    ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
-    ("pinion-workspace", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
-    ("pinion-exclusions", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
-    ("pinion-checkpoints", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
-    ("pinion-sandbox", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
-    ("pinion-mcp", &["wasmtime", "wasmtime-wasi", "crossterm", "clap"]),
-    ("pinion-permissions", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing", "regex"]),
-    ("pinion-session-store", &["wasmtime", "reqwest", "crossterm", "clap", "tokio"]),
-    ("pinion-plugin-sdk", &["wasmtime", "tokio", "wit-parser"]),
-    ("pinion-tui", &["wasmtime", "tokio", "reqwest", "clap", "rustyline", "toml"]),
-];
 
 #[test]
 fn crates_depend_only_on_allowed_crates() {

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod contract;
+mod dependencies;
 mod generated;
 mod packages;
 mod pages;

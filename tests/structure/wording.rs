@@ -1,4 +1,4 @@
-//! Measures of the English of comments and of the names of types. The bounds are those of code that is known to read well.
+//! Measures of the English of comments and of the names of types, with bounds that well-kept projects meet.
 
 use super::sources::{all_sources, crates, files, is_test_file, relative, without_tests};
 use std::collections::{BTreeMap, BTreeSet};

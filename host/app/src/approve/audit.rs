@@ -159,7 +159,7 @@ fn is_same(_: &File, path: &Path) -> bool {
 pub struct AuditedTools {
     /// The tools that run the calls.
     pub inner: Arc<dyn ToolExecutor>,
-    /// The log of what they used.
+    /// The log of the resources that the calls used.
     pub audit: Arc<Audit>,
 }
 

@@ -3,7 +3,7 @@
 //! A plugin that was loaded leaves its manifest and its lists next to its compiled code, under the same seal. A later
 //! start offers its tools from there and loads the code when one of them is called. That load asks the plugin again: if
 //! its answer or its bytes differ, the registry makes a new generation, and the call is decided on again. So a
-//! description decides only what the model and people see, and never which code runs.
+//! description decides only which texts the model and people see, and never which code runs.
 //!
 //! A description is used only if all of these are as they were when the plugin described itself:
 //!

@@ -29,7 +29,7 @@ impl<T> Default for KeyGuard<T> {
 }
 
 impl<T> KeyGuard<T> {
-    /// Returns whether keys have not counted yet, so that they are still meant for what was there before.
+    /// Returns whether keys have not counted yet, so that they still belong to the previous screen.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
