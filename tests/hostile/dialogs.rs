@@ -129,7 +129,7 @@ async fn code_outside_calls_cannot_ask() {
     let notices = format!("{:?}", sandbox.notices());
     assert!(result.contains("no tool") && notices.contains("only calls of tools and commands may"), "{notices}");
     let sandbox = granted().await;
-    let completions = sandbox.runtime.complete("talk", "").await;
+    let completions = sandbox.completed("talk", "").await;
     assert!(completions.iter().all(|found| found.value.contains("Denied")), "{completions:?}");
     assert!(user.questions().is_empty());
 }

@@ -88,7 +88,7 @@ async fn completion_and_init_send_nothing() {
     let server = HttpServer::start(ok).await;
     let config = json!({ "url": server.url("/init") });
     let sandbox = builder(&[&server.url("")]).config("fetcher", config).build().await;
-    let completions = sandbox.runtime.complete("fetch", &server.url("/completion")).await;
+    let completions = sandbox.completed("fetch", &server.url("/completion")).await;
     assert!(completions.iter().all(|completion| completion.value.contains("only calls of tools and commands may")));
     let init = sandbox.text("init_outcome", json!({})).await;
     assert!(init.contains("only calls of tools and commands may"), "{init}");

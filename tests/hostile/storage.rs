@@ -180,13 +180,11 @@ async fn code_outside_calls_stores_nothing_and_completion_only_reads() {
     assert!(line.starts_with("ok err denied: ") && line.contains("only calls of tools and commands may"), "{line}");
     assert_eq!(one(&sandbox, &["get", "plugin", "init"]).await, "ok none");
     one(&sandbox, &["set", "plugin", "a", "kept"]).await;
-    let completions = sandbox.runtime.complete("keep", "a").await;
+    let completions = sandbox.completed("keep", "a").await;
     let values: Vec<&str> = completions.iter().map(|completion| completion.value.as_str()).collect();
-    // Under load, completion may not answer in time.
-    if let [read, written, of_session] = values.as_slice() {
-        assert_eq!(*read, "ok kept");
-        assert!(written.starts_with("err denied: ") && of_session.starts_with("err denied: "), "{values:?}");
-    }
+    let [read, written, of_session] = values[..] else { panic!("{values:?}") };
+    assert_eq!(read, "ok kept");
+    assert!(written.starts_with("err denied: ") && of_session.starts_with("err denied: "), "{values:?}");
     assert_eq!(one(&sandbox, &["get", "plugin", "a"]).await, "ok kept");
 }
 

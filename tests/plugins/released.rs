@@ -101,7 +101,7 @@ async fn released_components_reach_servers_and_the_catalog() {
     let builder = SandboxBuilder::default().file(released("typist")).file(released("commands")).catalog("commands");
     let sandbox = builder.build().await;
     assert_eq!(sandbox.runtime.problems(), []);
-    let attempts = sandbox.runtime.complete("type", "forge").await;
+    let attempts = sandbox.completed("type", "forge").await;
     assert!(attempts.iter().any(|attempt| attempt.value.starts_with("call-tool: Err(")), "{attempts:?}");
     let ran = sandbox.runtime.run_command("help", "", "s", None, CancellationToken::new()).await.unwrap();
     assert!(matches!(&ran[..], [HostAction::Print(text)] if text.contains("/type")), "{ran:?}");

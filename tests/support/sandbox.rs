@@ -12,14 +12,15 @@ use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::{Client, ClientSettings, Policy};
 use pinion_exclusions::{Exclusions, Finder, Pattern, PatternOrigin};
 use pinion_plugin_runtime::{
-    AgentsGrant, CacheKey, Compiler, EngineLimits, FileAccess, Grants, HostDirectories, McpGrant, McpServers, NoInfo,
-    Notice, PartialLimits, PluginPolicy, PluginSettings, PluginSource, ProcessGrant, Runtime, RuntimeConfig,
-    StorageGrant,
+    AgentsGrant, CacheKey, Compiler, Completion, EngineLimits, FileAccess, Grants, HostDirectories, McpGrant,
+    McpServers, NoInfo, Notice, PartialLimits, PluginPolicy, PluginSettings, PluginSource, ProcessGrant, Runtime,
+    RuntimeConfig, StorageGrant,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +89,12 @@ impl Sandbox {
     /// Calls a tool and waits for its result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
         self.call_with(tool, arguments, &Progress::default(), CancellationToken::new()).await.0
+    }
+
+    /// Completes the argument of a command, without the limit of time that a person who types needs: a loaded machine may take
+    /// longer.
+    pub async fn completed(&self, command: &str, typed: &str) -> Vec<Completion> {
+        self.runtime.complete_within(command, typed, Duration::from_secs(60)).await
     }
 
     /// Calls a tool and returns its text.

@@ -60,7 +60,7 @@ async fn invalid_command_arguments_are_rejected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_are_completed() {
     let sandbox = with(&["commands"]).await;
-    let completed = sandbox.runtime.complete("help", "co").await;
+    let completed = sandbox.completed("help", "co").await;
     let names: Vec<_> = completed.iter().map(|completion| completion.value.as_str()).collect();
     assert_eq!(names, ["compact", "cost"]);
     assert_eq!(sandbox.runtime.complete("quit", "x").await, []);

@@ -1,9 +1,8 @@
 //! Completion of the arguments of prompts, while the user types.
 
 use super::*;
-use pinion_plugin_runtime::{Completion, HostAction, McpPrompt};
+use pinion_plugin_runtime::{HostAction, McpPrompt};
 use pinion_tests::until;
-use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 fn with_prompt(name: &str, arguments: &[&str]) -> McpServer {
@@ -18,27 +17,15 @@ fn offering(values: &Value) -> impl Fn(&McpRequest) -> Result<String, McpFailure
     move |_| Ok(result.clone())
 }
 
-/// Types until there are completions: a loaded machine may not answer within the time that a completion has.
-async fn completed(sandbox: &Sandbox, command: &str, typed: &str) -> Vec<Completion> {
-    let begun = Instant::now();
-    loop {
-        let found = sandbox.runtime.complete(command, typed).await;
-        if !found.is_empty() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "no completions of `/{command} {typed}`");
-    }
-}
-
 async fn values(sandbox: &Sandbox, command: &str, typed: &str) -> Vec<String> {
-    completed(sandbox, command, typed).await.into_iter().map(|completion| completion.value).collect()
+    sandbox.completed(command, typed).await.into_iter().map(|completion| completion.value).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn server_completes_the_arguments_of_its_prompts() {
     let servers = Servers::new(vec![with_prompt("docs", &["branch", "file"])], offering(&json!(["a.rs", "b c.rs"])));
     let sandbox = bridge(&servers).await;
-    let found = completed(&sandbox, "docs__review", "main a").await;
+    let found = sandbox.completed("docs__review", "main a").await;
     let shown: Vec<_> = found.iter().map(|found| (found.value.as_str(), found.description.as_deref())).collect();
     let about = Some("[MCP server docs] file");
     assert_eq!(shown, [("main a.rs", about), ("main \"b c.rs\"", about)]);
@@ -106,9 +93,9 @@ async fn errors_of_a_completion_are_not_shown() {
     let servers = Servers::new(vec![with_prompt("docs", &["file"])], failing);
     let sandbox = bridge(&servers).await;
     assert_eq!(values(&sandbox, "docs__review", "good").await, ["good.rs"]);
-    assert_eq!(sandbox.runtime.complete("docs__review", "bad").await, []);
+    assert_eq!(sandbox.completed("docs__review", "bad").await, []);
     let odd = Servers::new(vec![with_prompt("docs", &["file"])], |_| Ok("[{\"completion\":".repeat(9)));
-    assert_eq!(bridge(&odd).await.runtime.complete("docs__review", "").await, []);
+    assert_eq!(bridge(&odd).await.completed("docs__review", "").await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

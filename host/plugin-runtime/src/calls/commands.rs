@@ -127,6 +127,11 @@ impl Runtime {
     /// answer within 100 ms. Then, and when this future is dropped, the call ends, and with it the requests that it
     /// made.
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
+        self.complete_within(name, typed, COMPLETION_TIME).await
+    }
+
+    /// Like [`Runtime::complete`], with another limit of time, for callers without a person who types.
+    pub async fn complete_within(&self, name: &str, typed: &str, time: Duration) -> Vec<Completion> {
         let token = CancellationToken::new();
         let _end = token.clone().drop_guard();
         let answer = async {
@@ -139,7 +144,7 @@ impl Runtime {
             let result = loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result;
             result.inspect_err(|fault| tracing::debug!(command = name, %fault, "completion failed")).ok()
         };
-        let completions = tokio::time::timeout(COMPLETION_TIME, answer).await;
+        let completions = tokio::time::timeout(time, answer).await;
         if completions.is_err() {
             tracing::debug!(command = name, "completion took too long");
         }
