@@ -122,12 +122,14 @@ step tests
 cargo --config tests/profile.toml build --workspace --release --locked --bin pinion --bin pinion-sandbox
 run_tests() { cargo --config tests/profile.toml test --workspace --release --locked --no-fail-fast "$@" 2>&1; }
 results=$clean/results
+# The reasons once more, at the end, where a reader of a long log looks.
+show_failures() { sed -n '/^---- .* stdout ----$/,/^failures:$/p' "$results" | cut -c1-2000 | tail -n 200; }
 if ! run_tests | tee "$results"; then
   mapfile -t failed < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$results" | sort -u)
   # Only a test in quarantine may depend on the load of the machine: it has to pass alone.
   quarantined=$(sed -n 's/^\([^#][^ ]*\) .*/\1/p' tests/quarantine.txt)
   for test in "${failed[@]}"; do
-    grep -qxF -- "$test" <<< "$quarantined" || exit 1
+    grep -qxF -- "$test" <<< "$quarantined" || { show_failures; exit 1; }
   done
   if [ ${#failed[@]} -eq 0 ]; then exit 1; fi
   step "tests that failed, alone: ${failed[*]}"
