@@ -215,7 +215,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // Opened for reading only.
     ("tui/src/terminal/inputs.rs", "File::open(\"/dev/tty\")"),
     // The source of a link, which opens nothing.
-    ("workspace/src/replace/properties.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
+    ("files/src/new_file.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
     // Writes into a buffer.
     (
         "cli/src/commands/completions.rs",

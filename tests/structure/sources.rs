@@ -61,6 +61,7 @@ const OPENS: &[&str] = &[
 /// file of the system.
 const UNBLOCKED: &[&str] = &[
     "open_regular(",
+    "open_unlinked(",
     "open_entry(",
     "open_existing(",
     "private::open(",
@@ -68,7 +69,6 @@ const UNBLOCKED: &[&str] = &[
     "NONBLOCK",
     "without_waiting(",
     "flags(&mut options)",
-    "libc_flags()",
     "\"/proc/",
     "\"/dev/",
 ];

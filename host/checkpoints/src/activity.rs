@@ -5,15 +5,14 @@
 //! works. A process that was killed no longer locks its file, and its work ends with the next snapshot of another.
 
 use crate::error::Error;
-use crate::open::open_regular;
 use crate::path::RelPath;
 use crate::sealed;
 use crate::store::{CheckpointStore, Lock, TreeSnapshot};
 use crate::tree::Digest;
+use pinion_files::open::{create_directory, open_regular};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
@@ -111,7 +110,7 @@ impl CheckpointStore {
         let path = self.working_file(worker);
         let directory = self.directory.join("working");
         let create = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            create_directory(&directory)?;
             let file = open_regular(&path, OpenOptions::new().write(true).create(true).truncate(false))?;
             file.lock_shared()?;
             Ok(file)

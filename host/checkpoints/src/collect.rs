@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::index::SnapshotIndex;
-use crate::open::open_regular;
 use crate::store::{CheckpointStore, touch};
 use crate::tree::{Digest, TreeEntry};
+use pinion_files::open::open_regular;
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};

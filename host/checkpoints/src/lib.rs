@@ -42,7 +42,6 @@ mod excluded;
 mod index;
 mod limits;
 mod objects;
-mod open;
 mod path;
 mod plan;
 mod refs;

@@ -1,17 +1,16 @@
 //! Contents of files, each under the digest of its bytes.
 
 use crate::error::Error;
-use crate::open::open_to_read;
 use crate::path::RelPath;
 use crate::root::{Stat, TreeRoot};
 use crate::tree::{Digest, GapReason, TreeEntry};
+use pinion_files::open::{create_directory, open_file};
+use pinion_files::{AtomicWrite, TemporaryFile, UnplacedFile};
 use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tempfile::NamedTempFile;
 
 /// Files up to this size are read into memory.
 const SMALL: u64 = 1 << 20;
@@ -111,7 +110,7 @@ impl Objects {
             return Ok(content);
         }
         let stored = || -> io::Result<()> {
-            let mut file = NamedTempFile::new_in(&self.temporary)?;
+            let mut file = AtomicWrite::private().create_in(&self.temporary)?;
             file.write_all(bytes)?;
             self.keep(file, &path)
         };
@@ -127,14 +126,14 @@ impl Objects {
         deadline: Instant,
     ) -> Result<Result<(Digest, u64), GapReason>, Error> {
         let failed = || Error::io("write", &self.temporary);
-        let mut copy = NamedTempFile::new_in(&self.temporary).map_err(|error| failed()(error))?;
+        let mut copy = AtomicWrite::private().create_in(&self.temporary).map_err(|error| failed()(error))?;
         let is_clone = clone(file, copy.as_file());
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; CHUNK];
         let mut size = 0_u64;
         loop {
             let read = match is_clone {
-                true => copy.as_file_mut().read(&mut buffer),
+                true => copy.as_file().read(&mut buffer),
                 false => file.read(&mut buffer),
             };
             let Ok(read) = read else { return Ok(Err(GapReason::Unreadable)) };
@@ -159,15 +158,15 @@ impl Objects {
         Ok(Ok((content, size)))
     }
 
-    fn keep(&self, file: NamedTempFile, path: &Path) -> io::Result<()> {
-        match file.persist(path) {
+    fn keep(&self, file: TemporaryFile, path: &Path) -> io::Result<()> {
+        match file.replace(path) {
             Ok(_) => Ok(()),
-            Err(failed) if failed.error.kind() == io::ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(path))?;
-                failed.file.persist(path)?;
+            Err(UnplacedFile { cause, file: Some(file) }) if cause.kind() == io::ErrorKind::NotFound => {
+                create_directory(path.parent().unwrap_or(path))?;
+                file.replace(path)?;
                 Ok(())
             }
-            Err(failed) => Err(failed.error),
+            Err(failed) => Err(failed.cause),
         }
     }
 
@@ -177,7 +176,7 @@ impl Objects {
     /// The content is missing or damaged, or the file cannot be written.
     pub(crate) fn restore(&self, content: Digest, to: &mut File) -> Result<(), Error> {
         let path = self.path(content);
-        let mut from = open_to_read(&path).map_err(Error::io("read", &path))?;
+        let mut from = open_file(&path).map_err(Error::io("read", &path))?;
         let is_clone = clone(&from, to);
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; CHUNK];
@@ -199,7 +198,7 @@ impl Objects {
     /// length counts as stored.
     pub(crate) fn is_sound(&self, content: Digest) -> bool {
         let path = self.path(content);
-        let found = open_to_read(&path).and_then(|mut file| digest(&mut file));
+        let found = open_file(&path).and_then(|mut file| digest(&mut file));
         let is_sound = found.is_ok_and(|(found, _)| found == content);
         if !is_sound {
             let _ = fs::remove_file(&path);
@@ -210,7 +209,7 @@ impl Objects {
     /// Reads a content of at most `limit` bytes; `None` if it is longer, missing or damaged.
     pub(crate) fn read(&self, content: Digest, limit: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        open_to_read(&self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        open_file(&self.path(content)).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 <= limit && Digest::from_bytes(&bytes) == content).then_some(bytes)
     }
 }

@@ -3,7 +3,6 @@
 //! The user's global rules are not read, nor is `.ignore`, which people use to hide files from searches: this only
 //! means that more is covered.
 
-use crate::open::open_to_read;
 use crate::path::RelPath;
 use crate::root::open_file;
 use ignore::Match;
@@ -145,6 +144,6 @@ fn read(path: &Path) -> Option<String> {
         return None;
     }
     let mut bytes = Vec::new();
-    open_to_read(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    pinion_files::open::open_file(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

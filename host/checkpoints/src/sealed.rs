@@ -1,8 +1,9 @@
 //! Files whose content is checked when they are read.
 
-use crate::open;
 use crate::tree::Digest;
-use std::io::{self, Write as _};
+use pinion_files::open::read_file;
+use pinion_files::{AtomicWrite, Durability};
+use std::io;
 use std::path::Path;
 
 /// Writes a value so that a reader sees all of it or nothing, with its digest at the end.
@@ -17,7 +18,7 @@ pub(crate) fn write<T: serde::Serialize>(path: &Path, temporary: &Path, value: &
 /// # Errors
 /// The file cannot be read, or was cut or changed.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    let bytes = match open::read(path) {
+    let bytes = match read_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read?,
     };
@@ -35,11 +36,6 @@ pub(crate) fn encode<T: serde::Serialize>(value: &T) -> io::Result<Vec<u8>> {
 
 /// Replaces a file in one step. `temporary` is a directory on the same file system.
 pub(crate) fn replace(path: &Path, temporary: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(temporary)?;
-    file.write_all(bytes)?;
-    if sync {
-        file.as_file().sync_all()?;
-    }
-    file.persist(path)?;
-    Ok(())
+    let durability = if sync { Durability::Content } else { Durability::Buffered };
+    AtomicWrite::private().durability(durability).replace_through(temporary, path, bytes)
 }

@@ -17,7 +17,6 @@ use crate::excluded::Excluded;
 use crate::index::{KnownPath, SnapshotIndex};
 use crate::limits::SnapshotLimits;
 use crate::objects::{Copied, Objects};
-use crate::open::{self, open_regular};
 use crate::path::RelPath;
 use crate::refs;
 use crate::root::{Stat, TreeRoot};
@@ -27,11 +26,12 @@ use crate::tree::{Digest, GapReason, Tree, TreeEntry};
 use crate::tree_file;
 use crate::walk::{TemporaryModes, WalkedPath, What, walk};
 use pinion_exclusions::Finder;
+use pinion_files::open::{create_directory, open_regular, read_file};
 use rustix::fs::FileType;
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -164,8 +164,7 @@ impl CheckpointStore {
     fn open_lock(&self, path: &Path) -> Result<File, Error> {
         let failed = |error| Error::io("create", &self.directory)(error);
         for directory in ["objects", "trees", "tmp"] {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(self.directory.join(directory)).map_err(failed)?;
+            create_directory(&self.directory.join(directory)).map_err(failed)?;
         }
         let file = open_regular(path, OpenOptions::new().write(true).create(true).truncate(false));
         file.map_err(Error::io("open", path))
@@ -300,7 +299,7 @@ impl CheckpointStore {
     /// It was removed, or is damaged.
     pub fn tree(&self, id: Digest) -> Result<Tree, Error> {
         let path = self.tree_file(id);
-        let bytes = match open::read(&path) {
+        let bytes = match read_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoSuchTree(id)),
             read => read.map_err(Error::io("read", &path))?,
         };

@@ -6,9 +6,10 @@
 use crate::project::Build;
 use crate::sources::sources;
 use pinion_app::files::private::{open_file, read_settings};
+use pinion_files::AtomicWrite;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -82,9 +83,7 @@ impl StepInputsDigest {
     fn write(&self, text: &str) -> io::Result<()> {
         let directory = self.record.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(directory)?;
-        let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
-        temporary.write_all(text.as_bytes())?;
-        temporary.persist(&self.record).map(drop).map_err(|error| error.error)
+        AtomicWrite::private().replace_through(directory, &self.record, text.as_bytes())
     }
 
     fn record_of(&self, made: &str) -> String {

@@ -27,8 +27,8 @@ use crate::loading::source::PluginSource;
 use crate::policy::{Ceiling, Component, PluginPolicy};
 use crate::shared::RuntimeConfig;
 use pinion_egress::{InvalidRule, Policy};
+use pinion_files::open::open_file;
 use pinion_workspace::grants::access::FileAccess;
-use pinion_workspace::paths::unblocked::open_regular;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io;
@@ -141,7 +141,7 @@ impl RuntimeConfig {
     /// The file cannot be read, or the address of the server is invalid.
     pub fn with_openapi_file(self, api: OpenApi, document: impl AsRef<Path>) -> Result<Self, OpenApiError> {
         let document =
-            open_regular(document.as_ref()).and_then(std::io::read_to_string).map_err(|error| api.unusable(error))?;
+            open_file(document.as_ref()).and_then(std::io::read_to_string).map_err(|error| api.unusable(error))?;
         self.with_openapi_spec(api, &document)
     }
 

@@ -5,13 +5,16 @@
 
 use crate::error::SessionError;
 use crate::header::SessionHeader;
-use std::fs::{DirBuilder, File, OpenOptions};
+use pinion_files::open::{create_directory, sync_directory};
+use pinion_files::{AtomicWrite, Durability, TemporaryFile};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// The extension of session files.
 pub(crate) const EXTENSION: &str = "jsonl";
+/// The end of the name of a file that is not complete.
+pub(crate) const PART: &str = ".part";
 
 /// The most of a workspace's name that its directory shows, in characters.
 const READABLE: usize = 40;
@@ -47,10 +50,10 @@ pub(crate) fn path_in(directory: &Path, header: &SessionHeader) -> PathBuf {
 
 /// Creates a file next to `target` for a session that is not complete yet, with the directories above it. Lists skip it
 /// by its extension, and dropping it deletes it.
-pub(crate) fn create_part(target: &Path) -> Result<NamedTempFile, SessionError> {
+pub(crate) fn create_part(target: &Path, durability: Durability) -> Result<TemporaryFile, SessionError> {
     let directory = target.parent().unwrap_or(Path::new("."));
-    private_directory().create(directory).map_err(SessionError::io("create", directory))?;
-    let part = tempfile::Builder::new().suffix(".part").tempfile_in(directory);
+    create_directory(directory).map_err(SessionError::io("create", directory))?;
+    let part = AtomicWrite::private().suffix(PART).durability(durability).create_in(directory);
     part.map_err(SessionError::io("create a file in", directory))
 }
 
@@ -73,7 +76,7 @@ pub(crate) fn digest(line: &[u8]) -> String {
 /// Creates and locks a session's file, with the directories above it. The file must not exist.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
-        private_directory().create(directory)?;
+        create_directory(directory)?;
     }
     let file = create_private(path)?;
     match file.try_lock() {
@@ -125,32 +128,9 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-pub(crate) fn private_directory() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-}
-
 /// Syncs the directory of a new file, so that the file survives a loss of power.
 pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_directory)
-}
-
-/// Syncs a directory. On Linux, a pipe that took its place does not block. Only Unix can open a directory as a file.
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(target_os = "linux")]
-    {
-        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NONBLOCK;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
-    }
-    options.open(directory)?.sync_all()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::format;
 use crate::header::{SessionHeader, SessionOrigin};
 use crate::id::EntryId;
 use crate::transcript::Transcript;
+use pinion_files::Durability;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -40,9 +41,9 @@ pub(crate) fn fork(
     };
     let header = SessionHeader { forked_from: Some(origin), ..SessionHeader::new(workspace) };
     let target = files::path_of(root, &header);
-    let part = files::create_part(&target)?;
+    let part = files::create_part(&target, Durability::Content)?;
     copy(&mut transcript, leaf, &header, part.as_file(), part.path())?;
-    part.persist_noclobber(&target).map_err(|error| SessionError::io("create", &target)(error.error))?;
+    part.create(&target).map_err(|unplaced| SessionError::io("create", &target)(unplaced.cause))?;
     Ok(target)
 }
 
@@ -70,8 +71,7 @@ fn copy(
         out.write_all(&line).map_err(write)?;
         parent = Some(node.id);
     }
-    out.flush().map_err(write)?;
-    out.get_ref().sync_data().map_err(write)
+    out.flush().map_err(write)
 }
 
 fn encoded(header: &SessionHeader, path: &Path) -> Result<Vec<u8>, SessionError> {

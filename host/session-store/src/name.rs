@@ -5,6 +5,7 @@ use crate::error::SessionError;
 use crate::files;
 use crate::printable::printable;
 use crate::transcript::open_file;
+use pinion_files::Durability;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -55,10 +56,10 @@ fn read(path: &Path, name: SessionFileName) -> Option<String> {
 pub(crate) fn write(path: &Path, which: SessionFileName, name: &str) -> Result<(), SessionError> {
     let file = which.file_of(path);
     let Some(name) = clean(name) else { return remove(path, which) };
-    let mut part = files::create_part(&file)?;
+    let mut part = files::create_part(&file, Durability::Buffered)?;
     let written = part.write_all(name.as_bytes());
     written.map_err(SessionError::io("write", &file))?;
-    part.persist(&file).map(drop).map_err(|error| SessionError::io("write", &file)(error.error))
+    part.replace(&file).map(drop).map_err(|unplaced| SessionError::io("write", &file)(unplaced.cause))
 }
 
 /// Removes a name of a session, if it has it.

@@ -1,10 +1,12 @@
 //! Snapshots of agents and sessions in files.
 
-use crate::files::{private_directory, sync_directory};
+use crate::files::PART;
 use crate::transcript::open_file;
+use pinion_files::open::create_directory;
+use pinion_files::{AtomicWrite, Durability};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The most bytes of a snapshot's file.
@@ -72,13 +74,8 @@ pub fn load_snapshot<T: DeserializeOwned>(path: &Path) -> Result<T, SnapshotErro
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    private_directory().create(directory)?;
-    // Files of this kind have mode 0600.
-    let mut part = tempfile::Builder::new().suffix(".part").tempfile_in(directory)?;
-    part.write_all(bytes)?;
-    part.as_file().sync_data()?;
-    part.persist(path)?;
-    sync_directory(directory)
+    create_directory(directory)?;
+    AtomicWrite::private().suffix(PART).durability(Durability::ContentAndName).replace(path, bytes)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::id::EntryId;
 use crate::index::{EntryIndex, HeaderState, Node};
 use crate::replay::History;
 use crate::tree::BranchInfo;
+pub(crate) use pinion_files::open::{open_file, open_regular};
 use pinion_protocol::{Message, UserMessage};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,19 +127,6 @@ pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
         }
         Err(error) => Err(SessionError::io("open", path)(error)),
     }
-}
-
-/// Opens a regular file for reading, like [`open_regular`].
-pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    open_regular(path, OpenOptions::new().read(true))
-}
-
-/// Opens a regular file. A pipe that took its place does not block.
-pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    #[cfg(target_os = "linux")]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
 /// An entry of a branch could not be read.

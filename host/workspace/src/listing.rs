@@ -2,12 +2,12 @@
 
 use crate::interrupt::Limit;
 use crate::paths::beneath::{AtEnd, find};
-use crate::paths::unblocked::open_directory;
 use crate::root::WalkRoot;
 use crate::types::{Kind, WalkOptions, WorkspaceError};
 use crate::walk::first_by_path::FirstByPath;
 use crate::walk::{Extent, IncludedEntry, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};
 use cap_std::fs::Dir;
+use pinion_files::open::open_directory;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -9,13 +9,13 @@ use crate::config::Config;
 use crate::config::permissions::FilePermissions;
 use crate::files::paths::{self, Paths};
 use crate::files::project::CONFIG;
-use crate::files::repository::normal;
 use pinion_agent::ToolDefinition;
 use pinion_agent::approval::{ApprovalMode, CallRules, Decider, Question, Ruling};
 use pinion_agent::hook::HookNote;
 use pinion_agent::text::one_line;
 use pinion_egress::RequestTarget;
 use pinion_exclusions::Finder;
+use pinion_files::normalize_lexically;
 use pinion_permissions::{
     Effective, Judgement, ModePolicy, Otherwise, PermissionRules, Rule, RuleSource, Scene, Verdict, VerdictReason,
     judge, offer,
@@ -359,7 +359,7 @@ impl CallPermissions {
     fn protected(&self, path: &str) -> Option<PathBuf> {
         let directory = self.workspace.as_path();
         // The tools resolve `..` by spelling; other programs resolve it to the parent of the link's target.
-        let spelled = normal(&directory.join(path));
+        let spelled = normalize_lexically(&directory.join(path));
         let scene = self.scene(directory);
         let followed = [scene.resolved(directory, path), scene.resolved(&spelled, ".")];
         let files: Vec<PathBuf> = followed.into_iter().flatten().chain([spelled]).collect();

@@ -11,7 +11,8 @@ use crate::files::paths::{self, Paths};
 use crate::files::project::CONFIG;
 use pinion_egress::{HostRule, InvalidRule};
 use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Pattern, PatternOrigin};
-use pinion_permissions::{Rule, Verdict, normal};
+use pinion_files::normalize_lexically;
+use pinion_permissions::{Rule, Verdict};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl Denied {
             self.hosts.push(host.parse().map_err(refused)?);
         }
         let Some((writes, path)) = rule.file() else { return Ok(()) };
-        let path = normal(&workspace.join(path));
+        let path = normalize_lexically(&workspace.join(path));
         let origin = PatternOrigin::Rule { rule: rule.text().to_owned(), source: source.display().to_string() };
         let patterns = patterns(&path, workspace).map_err(|reason| format!("the rule `{}` {reason}", rule.text()))?;
         let patterns = patterns.into_iter().map(|pattern| Pattern::new(pattern, origin.clone()));

@@ -1,9 +1,11 @@
 //! Private files (mode 0600) and directories (mode 0700).
 
+use pinion_files::open::read_limited;
+pub use pinion_files::open::{create_directory, open_directory, open_file, open_regular};
+use pinion_files::{AtomicWrite, Durability};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Maximum bytes of a file of settings.
 const MAX_SETTINGS: u64 = 16 << 20;
@@ -72,48 +74,7 @@ pub fn read_settings(path: &Path) -> io::Result<Option<String>> {
 /// # Errors
 /// The file is not a regular file, longer than that, or cannot be read.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if open_file(path)?.take(MAX_SETTINGS + 1).read_to_end(&mut bytes)? as u64 > MAX_SETTINGS {
-        return Err(io::Error::other(format!("it is longer than {MAX_SETTINGS} bytes")));
-    }
-    Ok(bytes)
-}
-
-/// Opens a regular file for reading. Never blocks, as opening a pipe would.
-pub fn open_file(path: &Path) -> io::Result<File> {
-    open_regular(path, OpenOptions::new().read(true))
-}
-
-/// Opens a regular file; one that is created has mode 0600. Never blocks, as opening a pipe would.
-///
-/// # Errors
-/// It is not a regular file, or the system refuses.
-pub fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    }
-    let file = options.open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
-    }
-}
-
-/// Opens a directory, for its lock or its mode. Never blocks, as opening a pipe would.
-///
-/// # Errors
-/// It is not a directory, or the system refuses.
-pub fn open_directory(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NONBLOCK;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
-    }
-    options.open(path)
+    read_limited(path, MAX_SETTINGS)
 }
 
 /// Checks that a file belongs to this user, and that no one else may read or write it.
@@ -132,22 +93,12 @@ pub fn check(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A temporary file in `directory`, of mode 0600 from the beginning, with its content on the disk.
-fn write_beside(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    Ok(file)
-}
-
-/// Replaces the content of a file of mode 0600 in one step.
+/// Replaces the content of a file of mode 0600 in one step. The content is on the disk before the file gets its name.
 ///
 /// # Errors
 /// The directory does not exist, or the system refuses.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    write_beside(directory, bytes)?.persist(path)?;
-    Ok(())
+    AtomicWrite::private().durability(Durability::Content).replace(path, bytes)
 }
 
 /// Opens a lock file of mode 0600, and holds its lock until the result is dropped. Blocks while another process holds it.
@@ -195,15 +146,6 @@ pub fn owner_hint(path: &Path) -> Option<String> {
 #[cfg(not(unix))]
 pub fn owner_hint(_path: &Path) -> Option<String> {
     None
-}
-
-/// Creates a directory and its parents with mode 0700.
-pub fn create_directory(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
 }
 
 /// Returns 32 random hexadecimal digits, for an unpredictable name.

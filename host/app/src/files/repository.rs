@@ -9,12 +9,10 @@
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
+use pinion_files::{NewFile, normalize_lexically};
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
-use std::path::{Component, Path, PathBuf};
-
-/// Attempts at an unused name for a temporary file.
-const TEMPORARY_NAMES: usize = 16;
+use std::path::{Path, PathBuf};
 
 /// A handle to a directory with untrusted content.
 #[derive(Debug)]
@@ -138,7 +136,7 @@ impl Repository {
     /// # Errors
     /// See [`Refusal`].
     pub fn open(&self, path: &Path, links: Links) -> Result<Option<File>, Refusal> {
-        if normal(path).as_os_str().is_empty() {
+        if normalize_lexically(path).as_os_str().is_empty() {
             return Err(Refusal::NoFile("a directory"));
         }
         let Some(real) = found(self.handle.canonicalize(path))? else { return Ok(None) };
@@ -195,10 +193,8 @@ impl Repository {
             return Err(Refusal::NoFile(kind(before)));
         }
         let (directory, name) = self.parent(real.as_deref().unwrap_or(path))?;
-        let temporary = Temporary::write(&directory, text, before.map(|before| before.permissions()))?;
-        directory.rename(&temporary.name, &directory, &name).map_err(Refusal::from)?;
-        temporary.keep();
-        Ok(())
+        let new = write_new(&directory, text, before.as_ref().map(|before| before.permissions()))?;
+        Ok(new.publish(name.as_os_str(), before.is_none())?)
     }
 
     /// Creates a file under the first unused name of `names` in one step, and returns that name, or `None` if all are
@@ -217,9 +213,9 @@ impl Repository {
         }
         self.handle.create_dir_all(directory).map_err(Refusal::from)?;
         let Some(directory) = self.directory(directory)? else { return Err(Refusal::Outside) };
-        let temporary = Temporary::write(&directory, text, None)?;
+        let mut new = write_new(&directory, text, None)?;
         for name in names {
-            match publish(&directory, &temporary.name, &name) {
+            match new.publish_new(name.as_ref()) {
                 Ok(()) => return Ok(Some(name)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error.into()),
@@ -265,7 +261,7 @@ impl Located {
     /// # Errors
     /// The directory does not exist.
     pub fn find(workspace: &Path, home: Option<&Path>, path: &Path, make: Make) -> io::Result<Self> {
-        let path = normal(&workspace.join(path));
+        let path = normalize_lexically(&workspace.join(path));
         let repository = Repository::around(workspace, home)?;
         if let Some(inside) = inside(repository.root(), &path) {
             return Ok(Self { repository, path: inside });
@@ -298,21 +294,6 @@ fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
         let real = directory.canonicalize().ok()?;
         Some(real.strip_prefix(root).ok()?.join(path.strip_prefix(directory).ok()?))
     })
-}
-
-/// Removes `.` and `..` from a path. As the workspace is canonical, a `..` after it is exact.
-pub fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                normal.pop();
-            }
-            other => normal.push(other),
-        }
-    }
-    normal
 }
 
 /// Opens a regular file of a directory without blocking and without following a link at the end of the path.
@@ -356,12 +337,12 @@ fn found<T>(result: io::Result<T>) -> Result<Option<T>, Refusal> {
 }
 
 fn check_links(path: &Path, real: &Path, links: Links) -> Result<(), Refusal> {
-    let is_direct = normal(path) == real;
+    let is_direct = normalize_lexically(path) == real;
     let is_markdown = real.extension().is_some_and(|end| ["md", "mdc", "markdown"].iter().any(|name| end == *name));
     match links {
         Links::Inside => Ok(()),
         Links::ToMarkdown if is_direct || is_markdown => Ok(()),
-        Links::Beside if real.parent() != normal(path).parent() => Err(Refusal::Link),
+        Links::Beside if real.parent() != normalize_lexically(path).parent() => Err(Refusal::Link),
         Links::Beside if is_direct || is_markdown => Ok(()),
         Links::ToMarkdown | Links::Beside => Err(Refusal::OtherKind),
         Links::Never if is_direct => Ok(()),
@@ -396,60 +377,17 @@ fn flags(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn flags(_options: &mut OpenOptions) {}
 
-/// A file with a random name next to its destination, removed on drop unless it was moved there.
-struct Temporary<'a> {
+/// Writes a new file with the content and the mode of a file that it replaces, without its name.
+fn write_new<'a>(
     directory: &'a Dir,
-    name: String,
-    is_there: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn write(directory: &'a Dir, text: &[u8], permissions: Option<cap_std::fs::Permissions>) -> Result<Self, Refusal> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        for _ in 0..TEMPORARY_NAMES {
-            let name = format!(".pinion-{}.tmp", crate::files::private::random_name().map_err(Refusal::Io)?);
-            let mut file = match directory.open_with(&name, &options) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let temporary = Self { directory, name, is_there: true };
-            file.write_all(text).map_err(Refusal::Io)?;
-            if let Some(permissions) = permissions {
-                file.set_permissions(permissions).map_err(Refusal::Io)?;
-            }
-            file.sync_all().map_err(Refusal::Io)?;
-            return Ok(temporary);
-        }
-        Err(Refusal::Io(io::ErrorKind::AlreadyExists.into()))
-    }
-
-    /// Marks the file as moved.
-    fn keep(mut self) {
-        self.is_there = false;
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if self.is_there {
-            // At worst a file with a recognizable name stays behind.
-            let _ = self.directory.remove_file(&self.name);
-        }
-    }
-}
-
-/// Gives a finished file its name unless that is taken. If the file system has no hard links, an empty file claims the
-/// name first.
-fn publish(directory: &Dir, temporary: &str, name: &str) -> io::Result<()> {
-    match directory.hard_link(temporary, directory, name) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
-            directory.rename(temporary, directory, name)
-        }
-        linked => linked,
-    }
+    text: &[u8],
+    permissions: Option<cap_std::fs::Permissions>,
+) -> io::Result<NewFile<'a>> {
+    let new = NewFile::named(directory, permissions.is_some())?;
+    new.file().write_all(text)?;
+    permissions.map_or(Ok(()), |permissions| new.file().set_permissions(permissions))?;
+    new.file().sync_all()?;
+    Ok(new)
 }
 
 /// Returns the root of the repository around a workspace.

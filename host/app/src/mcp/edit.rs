@@ -5,8 +5,8 @@ use crate::failure::{Failure, Result};
 use crate::files::private::{self, create_directory, lock, read_settings};
 use crate::output::line;
 use crate::trust::ProjectContent;
+use pinion_files::{AtomicWrite, Durability};
 use pinion_mcp::config::{ConfigScope, Editor};
-use std::io::Write as _;
 use std::path::Path;
 
 /// Changes a file. `change` returns its result and whether the file has to be written.
@@ -58,17 +58,6 @@ fn keep_trust(base: &Base, path: &Path, before: &ProjectContent) -> Result<()> {
 
 /// Replaces a file of a project in one step, with the permissions of files that are shared.
 fn replace_shared(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = std::fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o777);
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
-    }
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    AtomicWrite::keeping_mode_or(0o644).durability(Durability::Content).replace(path, bytes)
 }

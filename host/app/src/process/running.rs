@@ -10,6 +10,7 @@ use crate::files::private::{create_directory, open_regular, read_settings, repla
 use crate::process::repositories::{Looks, Present};
 use pinion_agent::serde_json;
 use pinion_exclusions::Finder;
+use pinion_files::AtomicWrite;
 use pinion_sandbox::{Fate, Protected, Protection, Reverted};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -126,12 +127,12 @@ impl ProgramNote {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         create_directory(directory)?;
-        let (new, path) = (directory.join(format!("{NEW}{name}")), directory.join(name));
-        let mut file = open_regular(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+        let path = directory.join(name);
+        let mut new = AtomicWrite::private().prefix(NEW).create_in(directory)?;
         // Before it gets the name that other processes look for.
-        file.try_lock()?;
-        file.write_all(&serde_json::to_vec(protection)?)?;
-        fs::rename(&new, &path)?;
+        new.as_file().try_lock()?;
+        new.write_all(&serde_json::to_vec(protection)?)?;
+        let file = new.replace(&path)?;
         let (sender, ended) = channel();
         let touch = move || {
             while ended.recv_timeout(TOUCH) == Err(RecvTimeoutError::Timeout) {

@@ -237,7 +237,7 @@ pub fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
         return Err(refused("is not an absolute path"));
     }
     // `/proc/self/cwd` and `/dev/fd/3` are different directories in each process.
-    let normal = crate::files::repository::normal(&path);
+    let normal = pinion_files::normalize_lexically(&path);
     match ["/proc", "/dev", "/sys"].iter().any(|special| normal.starts_with(special)) {
         true => Err(refused("is not the path of a fixed directory")),
         false => Ok(path),

@@ -97,7 +97,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
     // If the directory is gone, its path has to do.
     let named = named.map_or_else(|| workspace.to_owned(), |named| workspace.join(named));
-    let directory = named.canonicalize().unwrap_or_else(|_| pinion_app::files::repository::normal(&named));
+    let directory = named.canonicalize().unwrap_or_else(|_| pinion_files::normalize_lexically(&named));
     let is_wished = wished(paths)?.contains(&directory);
     Records::remove(paths, &directory, is_wished)?;
     let shown = line(&directory.to_string_lossy());

@@ -4,10 +4,12 @@
 //! server is ignored: the next connection writes a new one. An entry that cannot be used does not affect the others. A
 //! further file is replaced after each of them, so that one look shows whether any has changed.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use pinion_files::AtomicWrite;
+use pinion_files::open::{create_directory, open_unlinked};
 use pinion_protocol::text::one_line;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -85,18 +87,10 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read_bytes(path, limit)?).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-/// Reads a regular file of at most `limit` bytes. Never blocks, as opening a pipe would.
+/// Reads a regular file of at most `limit` bytes, which is not a link. Never blocks, as opening a pipe would.
 pub(crate) fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc_flags());
-    let file = options.open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
+    open_unlinked(path, OpenOptions::new().read(true))?.take(limit + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > limit {
         true => Err(io::Error::other("it is too large")),
         false => Ok(bytes),
@@ -126,12 +120,6 @@ fn load(path: &Path, identity: &str) -> io::Result<Catalogue> {
         }
     }
     Ok(Catalogue { is_deaf: stored.is_deaf, ..collector.finish() })
-}
-
-/// Opens no FIFO forever and follows no symbolic link.
-#[cfg(unix)]
-fn libc_flags() -> i32 {
-    (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC).bits() as i32
 }
 
 /// Writes the catalogue of a server.
@@ -165,15 +153,8 @@ pub(crate) fn write(directory: &Path, identity: &str, catalogue: &Catalogue) -> 
 
 /// Replaces a file of the directory, which is created if it is missing.
 pub(crate) fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)?;
-    let mut file = tempfile::Builder::new().prefix(".new").tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    create_directory(directory)?;
+    AtomicWrite::private().prefix(".new").replace_through(directory, path, bytes)
 }
 
 #[cfg(test)]

@@ -21,12 +21,12 @@ use crate::loading::entry_file::open_entry;
 use crate::loading::evict;
 use crate::loading::functions::Sharing;
 use crate::loading::source::{FileOrigin, PluginLocation, PluginSource};
+use pinion_files::AtomicWrite;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tempfile::NamedTempFile;
 use tokio::time::Instant;
 use wasmtime::component::Component;
 
@@ -335,9 +335,9 @@ fn check_private(_metadata: &fs::Metadata) -> io::Result<()> {
 
 /// Writes a file with mode 0600. A reader sees the old content or all of the new one, also when two processes write.
 fn write_atomically(directory: &Path, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let mut file = NamedTempFile::new_in(directory)?;
+    let mut file = AtomicWrite::private().create_in(directory)?;
     parts.iter().try_for_each(|part| file.write_all(part))?;
-    file.persist(path)?;
+    file.replace(path)?;
     Ok(())
 }
 

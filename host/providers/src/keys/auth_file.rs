@@ -1,10 +1,11 @@
 //! The user's key file, `auth.toml`.
 
 use super::error::KeyError;
+use pinion_files::open::open_file;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -59,7 +60,7 @@ impl AuthFile {
 
     fn read(&self) -> Result<BTreeMap<String, AuthFileEntry>, KeyError> {
         let failed = |source| KeyError::File { path: self.path.clone(), source };
-        let file = match open_regular(&self.path) {
+        let file = match open_file(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(error) => return Err(failed(error)),
@@ -95,17 +96,7 @@ impl AuthFile {
 
 /// Reads a key file, up to the size limit.
 pub(super) fn read_limited(path: &Path) -> io::Result<SecretString> {
-    Ok(SecretString::from(limited(open_regular(path)?)?.as_str()))
-}
-
-/// Opens a regular file. Never blocks, as opening a pipe would.
-fn open_regular(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    Ok(SecretString::from(limited(open_file(path)?)?.as_str()))
 }
 
 fn limited(file: File) -> io::Result<Zeroizing<String>> {

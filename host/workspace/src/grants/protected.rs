@@ -15,8 +15,8 @@
 use super::access::FileAccess;
 use crate::paths::identity::Identity;
 use crate::paths::real::real;
-use crate::paths::unblocked::open_regular;
 use pinion_exclusions::Finder;
+use pinion_files::open::open_file;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -293,7 +293,7 @@ fn named_in(file: &Path, prefix: &str) -> Option<PathBuf> {
         return None;
     }
     let mut text = String::new();
-    open_regular(file).ok()?.take(MAX_GIT_FILE_BYTES).read_to_string(&mut text).ok()?;
+    open_file(file).ok()?.take(MAX_GIT_FILE_BYTES).read_to_string(&mut text).ok()?;
     let line = text.lines().next()?.strip_prefix(prefix)?.trim_end();
     (!line.is_empty()).then(|| PathBuf::from(line))
 }

@@ -14,11 +14,12 @@ use crate::paths::beneath;
 use crate::paths::identity::of_file;
 use crate::paths::real::real;
 use cap_primitives::fs::FollowSymlinks;
+use pinion_files::normalize_lexically;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The workspace root.
@@ -97,7 +98,7 @@ impl WorkspaceRoot {
 impl GrantedRoot {
     /// Resolves a granted path, absolute or relative to the workspace. Nothing is opened yet.
     pub fn new(workspace: &WorkspaceRoot, path: &Path, access: FileAccess) -> Self {
-        let path = lexically_normal(&workspace.path.join(path));
+        let path = normalize_lexically(&workspace.path.join(path));
         let in_workspace = workspace.relative(&path);
         let real = match &in_workspace {
             Some(relative) => workspace.real.join(relative),
@@ -260,19 +261,4 @@ fn open_beneath(workspace: &Arc<File>, relative: &Path) -> io::Result<File> {
 /// Finds a place beneath an open granted directory.
 pub fn find(opened: &OpenRoot, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
     beneath::find(&opened.directory, &opened.location, &opened.path(path), end)
-}
-
-/// Removes `.` and `..` without looking at the file system. `..` at the root stays at the root.
-pub fn lexically_normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                normal.pop();
-            }
-            other => normal.push(other),
-        }
-    }
-    normal
 }

@@ -8,22 +8,15 @@
 //! Everything happens relative to the handle of the directory that holds the file, which was found beneath the granted
 //! one; of the path, only the last name is still used. A rename race can put the file into a directory that was moved, but
 //! never outside.
-//!
-//! `cap-tempfile` is not used: it creates files with the default mode, so that the new content of a private file could be
-//! read under the temporary name where the system lacks `O_TMPFILE`, and its names do not identify files that are left
-//! over after a crash.
 
 mod properties;
 
 use crate::open::{open_file, without_waiting};
 use crate::paths::beneath::Spot;
 use cap_std::fs::{Dir, File, OpenOptions};
+use pinion_files::NewFile;
 use std::ffi::OsStr;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
-
-/// Temporary names that are tried. A collision is an accident.
-const MAX_NAMES: u32 = 8;
 
 /// Replaces or creates a file.
 ///
@@ -87,11 +80,11 @@ fn cannot_exchange(error: &io::Error) -> bool {
 
 /// Puts a new file in the place of `old`, atomically.
 fn exchange(directory: &Dir, name: &OsStr, content: &[u8], old: Option<&File>) -> io::Result<()> {
-    let write = |mut new: NewFile<'_>| {
-        new.file.write_all(content)?;
-        old.map_or(Ok(()), |old| properties::give(old, &new.file))?;
+    let write = |new: NewFile<'_>| {
+        new.file().write_all(content)?;
+        old.map_or(Ok(()), |old| properties::give(old, new.file()))?;
         // Synced before it gets the name: otherwise a crash may leave the name with an empty file.
-        new.file.sync_data()?;
+        new.file().sync_data()?;
         new.publish(name, old.is_none())
     };
     match NewFile::anonymous(directory, old.is_some()).and_then(write) {
@@ -117,77 +110,6 @@ fn write_in_place(old: &File, content: &[u8]) -> io::Result<()> {
     old.set_len(content.len() as u64)?;
     properties::clear_setuid(old);
     old.sync_data()
-}
-
-/// A file that has not got its final name yet. Dropped, it leaves nothing behind.
-struct NewFile<'a> {
-    directory: &'a Dir,
-    file: File,
-    /// The temporary name; `None` while the file is unnamed.
-    name: Option<String>,
-}
-
-impl<'a> NewFile<'a> {
-    /// Creates a file without a name, which is gone when the process is.
-    fn anonymous(directory: &'a Dir, is_private: bool) -> io::Result<Self> {
-        Ok(Self { directory, file: properties::anonymous(directory, is_private)?, name: None })
-    }
-
-    /// Creates a file with a temporary name. A private one is readable by its owner alone until its mode is set.
-    fn named(directory: &'a Dir, is_private: bool) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        if is_private {
-            cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        }
-        #[cfg(not(unix))]
-        let _ = is_private;
-        for _ in 0..MAX_NAMES {
-            let name = temporary_name();
-            match directory.open_with(&name, &options) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                opened => return Ok(Self { directory, file: opened?, name: Some(name) }),
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
-    }
-
-    /// Gives the file its name, in place of the file that has it.
-    fn publish(mut self, name: &OsStr, is_new: bool) -> io::Result<()> {
-        if self.name.is_none() {
-            if is_new {
-                match properties::link(&self.file, self.directory, name) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    linked => return linked,
-                }
-            }
-            // A link cannot replace a name; only a rename can.
-            let temporary = temporary_name();
-            properties::link(&self.file, self.directory, OsStr::new(&temporary))?;
-            self.name = Some(temporary);
-        }
-        if let Some(temporary) = &self.name {
-            self.directory.rename(temporary, self.directory, name)?;
-            self.name = None;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for NewFile<'_> {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            // Best effort: the error that led here is the one that matters.
-            let _ = self.directory.remove_file(name);
-        }
-    }
-}
-
-/// Returns a name that cannot be guessed: 64 bits that depend on a key from the operating system's randomness. Prefix and
-/// suffix identify files that are left over when the host is killed.
-fn temporary_name() -> String {
-    format!(".pinion-{:016x}.tmp", RandomState::new().hash_one(()))
 }
 
 #[cfg(test)]
@@ -230,15 +152,6 @@ mod tests {
         let mut seen = String::new();
         reader.read_to_string(&mut seen).unwrap();
         assert_eq!((seen.as_str(), fs::read_dir(directory.path()).unwrap().count()), ("old", 1));
-    }
-
-    #[test]
-    fn temporary_names_cannot_be_guessed() {
-        let names: std::collections::BTreeSet<_> = (0..1000).map(|_| temporary_name()).collect();
-        assert_eq!(names.len(), 1000);
-        // Nor by counting.
-        let numbers = names.iter().map(|name| u64::from_str_radix(&name[8..24], 16).unwrap());
-        assert!(numbers.is_sorted_by(|a, b| b - a > 1));
     }
 
     #[test]

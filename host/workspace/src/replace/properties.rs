@@ -1,14 +1,12 @@
-//! Properties of files that std does not reach: owner, extended attributes (access control lists are some), links, and
-//! files without a name.
+//! Properties of files that std does not reach: owner, extended attributes (access control lists are some) and links.
 //!
 //! Linux has all of this. Elsewhere a replaced file keeps its mode only.
 
-use cap_std::fs::{Dir, File};
-use std::ffi::OsStr;
+use cap_std::fs::File;
 use std::io;
 
 #[cfg(target_os = "linux")]
-pub(super) use self::linux::{anonymous, give, link, reserve};
+pub(super) use self::linux::{give, reserve};
 
 /// Mode bits that a new content must not inherit: they make a program run as another user.
 #[cfg(unix)]
@@ -41,26 +39,12 @@ pub(super) fn clear_setuid(file: &File) {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Dir, File, OsStr, SETUID_AND_SETGID, io};
-    use rustix::fs::{self, AtFlags, FallocateFlags, Gid, Mode, OFlags, Uid, XattrFlags};
+    use super::{File, SETUID_AND_SETGID, io};
+    use rustix::fs::{self, FallocateFlags, Gid, Mode, Uid, XattrFlags};
     use rustix::io::Errno;
-    use std::os::fd::AsRawFd as _;
 
     /// Grants a program capabilities; the kernel removes it when a file is written.
     const CAPABILITIES: &[u8] = b"security.capability";
-
-    /// Creates a file without a name in a directory.
-    pub(in super::super) fn anonymous(directory: &Dir, is_private: bool) -> io::Result<File> {
-        let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
-        let file = fs::openat(directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?;
-        Ok(File::from_std(file.into()))
-    }
-
-    /// Gives a file without a name one. Fails where `/proc` is not mounted.
-    pub(in super::super) fn link(file: &File, directory: &Dir, name: &OsStr) -> io::Result<()> {
-        let file = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(fs::linkat(fs::CWD, file, directory, name, AtFlags::SYMLINK_FOLLOW)?)
-    }
 
     /// Gives a new file the owner, the extended attributes and the mode of an old one, without the bits that make a
     /// program run as another user.
@@ -124,16 +108,6 @@ mod linux {
             reserved => Ok(reserved?),
         }
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn anonymous(_directory: &Dir, _is_private: bool) -> io::Result<File> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn link(_file: &File, _directory: &Dir, _name: &OsStr) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(not(target_os = "linux"))]

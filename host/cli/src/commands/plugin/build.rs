@@ -9,6 +9,7 @@ use pinion_app::screen::Screen;
 use pinion_devkit::project::{self, Project};
 use pinion_devkit::steps::Steps;
 use pinion_devkit::{cargo, link, steps};
+use pinion_files::AtomicWrite;
 use pinion_plugin_runtime::{Inspection, read_component};
 use serde_json::json;
 use std::io;
@@ -177,12 +178,5 @@ fn projects_in(directory: &Path) -> Vec<String> {
 pub(crate) fn replace_file(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     create_directory(directory)?;
-    let mut builder = tempfile::Builder::new();
-    // Ordinary permissions, subject to the umask; a temporary file would be private.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut temporary = builder.tempfile_in(directory)?;
-    io::Write::write_all(&mut temporary, bytes)?;
-    temporary.persist(file).map_err(|error| error.error)?;
-    Ok(())
+    AtomicWrite::shared().replace_through(directory, file, bytes)
 }

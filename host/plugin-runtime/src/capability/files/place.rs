@@ -2,9 +2,10 @@
 
 use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, SharedAuthority};
 use pinion_exclusions::Pattern;
+use pinion_files::normalize_lexically;
 use pinion_workspace::grants::access::FileAccess;
 use pinion_workspace::grants::policy::FilePolicy;
-use pinion_workspace::grants::roots::{GrantedRoot, OpenRoot, WorkspaceRoot, lexically_normal};
+use pinion_workspace::grants::roots::{GrantedRoot, OpenRoot, WorkspaceRoot};
 use pinion_workspace::paths::beneath::Spot;
 use std::collections::BTreeMap;
 use std::io;
@@ -103,7 +104,7 @@ impl CallAuthority {
     /// [`CallAuthority::access`] has to confirm it.
     pub(crate) fn find_location(&self, path: &str, access: FileAccess) -> Result<GrantedLocation<'_>, Denied> {
         let plugin = self.plugin();
-        let absolute = lexically_normal(&self.workspace().join(path));
+        let absolute = normalize_lexically(&self.workspace().join(path));
         let verb = access.verb();
         let what = format!("{verb} `{path}`");
         if self.files() < Some(access) && !plugin.roots().is_empty() {

@@ -3,6 +3,7 @@
 use super::journal::{self, JournalRecordKind};
 use super::place::{Owner, session_name};
 use super::private;
+use pinion_files::{AtomicWrite, Durability};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -108,13 +109,11 @@ impl PluginStorage {
             let Some(mut values) = private::open_existing(&file, OpenOptions::new().read(true))? else { continue };
             private::create_directories(&[&self.directory, &sessions, &target])?;
             let name = target.join(file.file_name().unwrap_or_default());
-            let new = name.with_extension("new");
-            let mut copy = private::open(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+            let durable = AtomicWrite::private().durability(Durability::ContentAndName);
+            let mut copy = durable.create_at(&name.with_extension("new"))?;
             // A record that is being written meanwhile is incomplete in the copy, and does not count there.
             io::copy(&mut values, &mut copy)?;
-            copy.sync_all()?;
-            fs::rename(&new, &name)?;
-            private::sync_directory(&target)?;
+            copy.replace(&name)?;
         }
         Ok(())
     }

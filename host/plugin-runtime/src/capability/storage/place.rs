@@ -69,11 +69,6 @@ impl StorageLocation {
     pub(super) fn new_values(&self) -> PathBuf {
         self.values.with_extension("new")
     }
-
-    /// The directory of the file.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directories[2]
-    }
 }
 
 fn owner(identity: &PluginIdentity, scope: Option<String>) -> Owner {

@@ -1,6 +1,6 @@
 //! Directories and files that only this user may access, and that are not links.
 
-use pinion_workspace::paths::unblocked::open_directory;
+use pinion_files::open::sync_directory;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -91,9 +91,4 @@ pub(super) fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Resul
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some),
     }
-}
-
-/// Waits until the entries of a directory are on the disk.
-pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { open_directory(directory)?.sync_all() } else { Ok(()) }
 }

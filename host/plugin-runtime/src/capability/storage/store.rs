@@ -10,6 +10,7 @@ use super::journal::{
 };
 use super::place::StorageLocation;
 use super::private;
+use pinion_files::{AtomicWrite, Durability, TemporaryFile};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
@@ -254,9 +255,8 @@ impl ValueStore {
         let last =
             if index.end == 0 { u32::from_le_bytes([new_id[0], new_id[1], new_id[2], 0]) } else { index.version };
         let version = last.wrapping_add(1);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        let new = private::open(&self.place.new_values(), &mut options)?;
+        let durable = AtomicWrite::private().durability(Durability::ContentAndName);
+        let new = durable.create_at(&self.place.new_values())?;
         let mut new = Rewrite { index: RecordIndex { id: new_id, ..RecordIndex::default() }, out: BufWriter::new(new) };
         new.out.write_all(&journal::head(&new_id))?;
         new.index.end = HEAD_BYTES;
@@ -272,9 +272,7 @@ impl ValueStore {
         }
         new.append_record(kind, version, key, value)?;
         let Rewrite { index: new_index, out } = new;
-        out.into_inner()?.sync_all()?;
-        std::fs::rename(self.place.new_values(), &self.place.values)?;
-        private::sync_directory(self.place.directory())?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.replace(&self.place.values)?;
         *index = new_index;
         index.version = version;
         Ok(version)
@@ -303,7 +301,7 @@ impl ValueStore {
 /// A file that is being written, and its index.
 struct Rewrite {
     index: RecordIndex,
-    out: BufWriter<File>,
+    out: BufWriter<TemporaryFile>,
 }
 
 impl Rewrite {
