@@ -9,3 +9,4 @@ mod pages;
 mod readme;
 mod sources;
 mod wording;
+mod writes;
