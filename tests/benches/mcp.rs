@@ -276,7 +276,7 @@ impl McpServers for Port {
             };
             let context =
                 CallContext { cancel, deadline, on_progress: Some(Arc::new(on_progress)), only_connected: false };
-            self.0.request(server, request, context).await.map_err(McpFailure::from)
+            self.0.request(server, request, context).await
         })
     }
 }

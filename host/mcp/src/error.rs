@@ -1,114 +1,9 @@
 //! Errors of requests to servers.
 
-use pinion_protocol::mcp::McpFailure;
+pub use pinion_protocol::mcp::McpFailure as McpError;
 use pinion_protocol::text::one_line;
 
 use crate::limits::MAX_QUOTED;
-
-/// Reason that a request to a server failed. Messages name the server, and hold no control characters.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum McpError {
-    /// No server of that name is configured.
-    #[error("no MCP server `{0}` is configured")]
-    NotFound(String),
-    /// The user switched the server off.
-    #[error("MCP server `{server}` is disabled")]
-    Disabled {
-        /// Name of the server.
-        server: String,
-    },
-    /// The server wants a login, which happens outside of requests.
-    #[error("MCP server `{server}` requires a login")]
-    LoginRequired {
-        /// Name of the server.
-        server: String,
-    },
-    /// The server did not answer in time.
-    #[error("{message}")]
-    TimedOut {
-        /// Text that names the server and the limit.
-        message: String,
-        /// The server may have received the request.
-        request_sent: bool,
-    },
-    /// The caller cancelled the request.
-    #[error("the request was cancelled")]
-    Cancelled {
-        /// The server may have received the request; it was sent a cancellation too.
-        request_sent: bool,
-    },
-    /// The server answered with an error.
-    #[error("MCP server `{server}` answered with error {code}: {message}")]
-    Server {
-        /// Name of the server.
-        server: String,
-        /// Code of JSON-RPC.
-        code: i64,
-        /// Text of the server, as one line.
-        message: String,
-        /// Data of the server, as JSON.
-        data: Option<String>,
-    },
-    /// The connection failed, or the server broke the protocol.
-    #[error("{message}")]
-    Failed {
-        /// Text that names the server.
-        message: String,
-        /// The server may have received the request.
-        request_sent: bool,
-    },
-}
-
-impl McpError {
-    /// Returns whether the server may have received the request, so that repeating it may have an effect twice.
-    #[must_use]
-    pub fn request_sent(&self) -> bool {
-        match self {
-            Self::NotFound(_) | Self::Disabled { .. } | Self::LoginRequired { .. } => false,
-            Self::TimedOut { request_sent, .. }
-            | Self::Cancelled { request_sent }
-            | Self::Failed { request_sent, .. } => *request_sent,
-            Self::Server { .. } => true,
-        }
-    }
-
-    /// Returns the text for a message that already names the server.
-    pub(crate) fn without_culprit(&self, server: &str) -> String {
-        let text = self.to_string();
-        let name = culprit(server, "");
-        text.strip_prefix(&name).map_or_else(|| text.clone(), str::to_owned)
-    }
-
-    /// Returns a failure before the request was sent: `` MCP server `x` … ``.
-    pub(crate) fn unsent(server: &str, problem: impl AsRef<str>) -> Self {
-        Self::Failed { message: culprit(server, problem.as_ref()), request_sent: false }
-    }
-
-    /// Returns a failure after the request was sent.
-    pub(crate) fn sent(server: &str, problem: impl AsRef<str>) -> Self {
-        Self::Failed { message: culprit(server, problem.as_ref()), request_sent: true }
-    }
-}
-
-impl From<McpError> for McpFailure {
-    fn from(error: McpError) -> Self {
-        let text = error.to_string();
-        match error {
-            McpError::NotFound(server) => Self::NotFound(server),
-            McpError::Disabled { .. } => Self::Disabled(text),
-            McpError::LoginRequired { server } => Self::LoginRequired { server },
-            McpError::TimedOut { message, request_sent } => Self::TimedOut { message, request_sent },
-            McpError::Cancelled { request_sent } => Self::Cancelled { request_sent },
-            McpError::Server { code, message, data, .. } => Self::Server { code, message, data },
-            McpError::Failed { message, request_sent } => Self::Failed { message, request_sent },
-        }
-    }
-}
-
-fn culprit(server: &str, problem: &str) -> String {
-    format!("MCP server `{}` {problem}", one_line(server, 64))
-}
 
 /// Formats a text of a server for one of our messages.
 pub(crate) fn quoted(text: &str) -> String {
@@ -161,10 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_server_cleanly_and_hide_the_query() {
-        let error = McpError::unsent("fake\u{1b}[31m", "is not reachable");
-        assert_eq!(error.to_string(), "MCP server `fake␛[31m` is not reachable");
-        assert_eq!(McpError::unsent("fake", "is not reachable").without_culprit("fake"), "is not reachable");
+    fn messages_hide_the_query() {
         let url = url::Url::parse("https://host/mcp?key=hunter2").ok();
         let text = without_query(format!("error for url ({})", url.clone().unwrap()), url.as_ref());
         assert_eq!(text, "error for url (https://host/mcp?…)");

@@ -1,5 +1,6 @@
 //! Servers of the Model Context Protocol, as the plugin runtime uses them and the crate for the protocol provides them.
 
+use crate::text::one_line;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -136,17 +137,21 @@ pub enum McpRequest {
     },
 }
 
-/// The reason why a request has no result. Texts of servers in it are as they came.
+/// The reason why a request has no result. Messages name the server and hold no control characters, except the text of the
+/// server in [`McpFailure::Server`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum McpFailure {
-    /// There is no such server.
-    #[error("no MCP server `{0}`")]
+    /// No server of that name is configured.
+    #[error("no MCP server `{0}` is configured")]
     NotFound(String),
-    /// The server or the tool is switched off.
-    #[error("{0}")]
-    Disabled(String),
-    /// The user has to log in to this server.
-    #[error("the MCP server `{server}` requires a login\nhint: the user can log in with `pinion mcp login {server}`")]
+    /// The user switched the server off.
+    #[error("MCP server `{server}` is disabled")]
+    Disabled {
+        /// The name in the config.
+        server: String,
+    },
+    /// The user has to log in to this server, which happens outside of requests.
+    #[error("MCP server `{server}` requires a login")]
     LoginRequired {
         /// The name in the config.
         server: String,
@@ -165,12 +170,14 @@ pub enum McpFailure {
     /// The request was cancelled.
     #[error("the request was cancelled")]
     Cancelled {
-        /// True if the server may have received the request.
+        /// True if the server may have received the request; it was sent a cancellation too.
         request_sent: bool,
     },
     /// The server returned an error.
-    #[error("{message}")]
+    #[error("MCP server `{server}` answered with error {code}: {message}")]
     Server {
+        /// The name in the config.
+        server: String,
         /// The code of JSON-RPC.
         code: i64,
         /// The server's own message.
@@ -178,12 +185,59 @@ pub enum McpFailure {
         /// JSON with more.
         data: Option<String>,
     },
-    /// Any other failure.
+    /// The connection failed, or the server broke the protocol.
     #[error("{message}")]
     Failed {
-        /// The failure and its cause.
+        /// Text that names the server.
         message: String,
         /// True if the server may have received the request.
         request_sent: bool,
     },
+}
+
+impl McpFailure {
+    /// Returns a failure before the request was sent: `` MCP server `x` … ``.
+    pub fn unsent(server: &str, problem: impl AsRef<str>) -> Self {
+        Self::Failed { message: culprit(server, problem.as_ref()), request_sent: false }
+    }
+
+    /// Returns a failure after the request was sent.
+    pub fn sent(server: &str, problem: impl AsRef<str>) -> Self {
+        Self::Failed { message: culprit(server, problem.as_ref()), request_sent: true }
+    }
+
+    /// Returns whether the server may have received the request, so that repeating it may have an effect twice.
+    #[must_use]
+    pub fn request_sent(&self) -> bool {
+        match self {
+            Self::NotFound(_) | Self::Disabled { .. } | Self::LoginRequired { .. } => false,
+            Self::TimedOut { request_sent, .. }
+            | Self::Cancelled { request_sent }
+            | Self::Failed { request_sent, .. } => *request_sent,
+            Self::Server { .. } | Self::TooLarge(_) => true,
+        }
+    }
+
+    /// Returns the text for a message that already names the server.
+    pub fn without_culprit(&self, server: &str) -> String {
+        let text = self.to_string();
+        let name = culprit(server, "");
+        text.strip_prefix(&name).map_or_else(|| text.clone(), str::to_owned)
+    }
+}
+
+fn culprit(server: &str, problem: &str) -> String {
+    format!("MCP server `{}` {problem}", one_line(server, 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_server_cleanly() {
+        let error = McpFailure::unsent("fake\u{1b}[31m", "is not reachable");
+        assert_eq!(error.to_string(), "MCP server `fake␛[31m` is not reachable");
+        assert_eq!(McpFailure::unsent("fake", "is not reachable").without_culprit("fake"), "is not reachable");
+    }
 }

@@ -66,7 +66,7 @@ async fn failures_say_what_the_user_can_do() {
     let sandbox = bridge(&servers).await;
     let error = sandbox.error("a__one", json!({})).await;
     assert!(error.contains("requires a login") && error.contains("`pinion mcp login a`"), "{error}");
-    let said = McpFailure::Server { code: -32000, message: "no such city".into(), data: None };
+    let said = McpFailure::Server { server: "a".into(), code: -32000, message: "no such city".into(), data: None };
     let refusing = Servers::new(vec![server("a", vec![tool("one")])], move |_| Err(said.clone()));
     let error = bridge(&refusing).await.error("a__one", json!({})).await;
     assert_eq!(error, "`a__one`: MCP server `a`: the server returned the error -32000: no such city");

@@ -88,7 +88,7 @@ async fn errors_of_a_completion_are_not_shown() {
         McpRequest::Complete { argument, .. } if argument.contains("\"good\"") => {
             Ok(json!({ "completion": { "values": ["good.rs"] } }).to_string())
         }
-        _ => Err(McpFailure::Server { code: -32602, message: "no\u{1b}[2J".into(), data: None }),
+        _ => Err(McpFailure::Server { server: "a".into(), code: -32602, message: "no\u{1b}[2J".into(), data: None }),
     };
     let servers = Servers::new(vec![with_prompt("docs", &["file"])], failing);
     let sandbox = bridge(&servers).await;

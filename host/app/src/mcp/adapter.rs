@@ -43,7 +43,7 @@ impl McpServers for Adapter {
             };
             let on_progress = Some(Arc::new(on_progress) as _);
             let context = CallContext { cancel, deadline, on_progress, only_connected };
-            self.servers.request(server, request, context).await.map_err(McpFailure::from)
+            self.servers.request(server, request, context).await
         })
     }
 }

@@ -128,12 +128,20 @@ fn state(state: McpState) -> ServerState {
     }
 }
 
-/// Converts a failure.
+/// Converts a failure. A plugin knows which server it asked.
 pub(super) fn error(failure: McpFailure) -> McpError {
-    let text = clip(&failure.to_string(), MAX_MESSAGE).to_owned();
+    let text = match &failure {
+        McpFailure::NotFound(server) => format!("no MCP server `{server}`"),
+        McpFailure::LoginRequired { server } => format!(
+            "the MCP server `{server}` requires a login\nhint: the user can log in with `pinion mcp login {server}`"
+        ),
+        McpFailure::Server { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    let text = clip(&text, MAX_MESSAGE).to_owned();
     match failure {
         McpFailure::NotFound(_) => McpError::NotFound(text),
-        McpFailure::Disabled(_) => McpError::Disabled(text),
+        McpFailure::Disabled { .. } => McpError::Disabled(text),
         McpFailure::LoginRequired { .. } => McpError::LoginRequired(text),
         McpFailure::TooLarge(limit) => McpError::TooLarge(limit),
         McpFailure::TimedOut { request_sent, .. } => McpError::TimedOut(Failure { message: text, request_sent }),
