@@ -45,6 +45,22 @@ pub(crate) fn steps(request: &Request) -> impl Iterator<Item = ConversationStep<
     steps.flatten().chain(std::iter::once(ConversationStep::ResultsEnd))
 }
 
+/// Splits the content of a tool result for vendors that may take no images in results. Returns the parts that the result
+/// carries, at least a text, and appends the others to `later`, a message of the user that follows.
+pub(crate) fn split_result<'a, P>(
+    parts: impl Iterator<Item = P>,
+    stays: impl FnMut(&P) -> bool,
+    text: impl FnOnce(&'a str) -> P,
+    later: &mut Vec<P>,
+) -> Vec<P> {
+    let (mut here, mut moved): (Vec<P>, Vec<P>) = parts.partition(stays);
+    if here.is_empty() {
+        here.push(text(if moved.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
+    }
+    later.append(&mut moved);
+    here
+}
+
 /// A turn of a conversation between two alternating roles. `B` is the vendor's type of content block.
 #[derive(Debug, Serialize)]
 pub(crate) struct RoleTurn<B> {

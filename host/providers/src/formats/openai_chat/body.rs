@@ -5,8 +5,8 @@ use super::reasoning::{Detail, Field, as_it_came, content_part, opaque, thought}
 use crate::formats::acceptable::acceptable;
 use crate::formats::cache_control::{CacheBreakpoints, CacheControl, EPHEMERAL};
 use crate::formats::conversation::{
-    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text, is_own,
-    is_web_image, steps,
+    ConversationStep, IMAGES_FOLLOW, NO_IMAGE, arguments, fields_of_server, has_text, is_own, is_web_image,
+    split_result, steps,
 };
 use crate::formats::function_tool::FunctionTool;
 use crate::models::{Caching, ChatTools, Effort, ModelSpec, ThinkingStyle};
@@ -196,12 +196,8 @@ fn result_message<'a>(
     pending_images: &mut Vec<ChatPart<'a>>,
 ) -> WireMessage<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
-    let (mut here, mut later): (Vec<ChatPart<'a>>, Vec<ChatPart<'a>>) =
-        parts.partition(|part| quirks.images_in_results || matches!(part, ChatPart::Text { .. }));
-    if here.is_empty() {
-        here.push(ChatPart::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
-    }
-    pending_images.append(&mut later);
+    let stays = |part: &ChatPart<'_>| quirks.images_in_results || matches!(part, ChatPart::Text { .. });
+    let here = split_result(parts, stays, ChatPart::text, pending_images);
     WireMessage::Tool { tool_call_id: &result.call_id, content: WireContent::joined(here) }
 }
 

@@ -3,8 +3,7 @@
 use super::stored::{self, is_self_contained, item_of, phase_of};
 use crate::formats::acceptable::acceptable;
 use crate::formats::conversation::{
-    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
-    is_web_image, steps,
+    ConversationStep, IMAGES_FOLLOW, IdRule, NO_IMAGE, arguments, has_text, is_own, is_web_image, split_result, steps,
 };
 use crate::models::{Caching, Effort, ModelSpec, ThinkingStyle};
 use pinion_protocol::{
@@ -241,12 +240,8 @@ fn result_item<'a>(
     pending_images: &mut Vec<ResponsesPart<'a>>,
 ) -> ResponsesInputItem<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
-    let (mut here, mut later): (Vec<ResponsesPart<'a>>, Vec<ResponsesPart<'a>>) =
-        parts.partition(|part| quirks.images_in_results || matches!(part, ResponsesPart::InputText { .. }));
-    if here.is_empty() {
-        here.push(ResponsesPart::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
-    }
-    pending_images.append(&mut later);
+    let stays = |part: &ResponsesPart<'_>| quirks.images_in_results || matches!(part, ResponsesPart::InputText { .. });
+    let here = split_result(parts, stays, ResponsesPart::text, pending_images);
     ResponsesInputItem::FunctionCallOutput { call_id: &result.call_id, output: FunctionOutput::from_parts(here) }
 }
 
