@@ -9,6 +9,7 @@ use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::tool::{ToolInvocation, ToolProgress, ToolReply};
 use pinion_agent::{ToolDefinition, ToolExecutor};
+use pinion_files::open::open_unlinked;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -130,17 +131,9 @@ fn older(path: &Path) -> PathBuf {
 
 fn open(path: &Path) -> io::Result<File> {
     path.parent().map_or(Ok(()), create_directory)?;
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits().cast_signed());
-    }
-    let file = options.open(path)?;
+    let file = open_unlinked(path, OpenOptions::new().append(true).create(true))?;
     check(&file)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    Ok(file)
 }
 
 #[cfg(unix)]

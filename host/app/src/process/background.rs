@@ -8,6 +8,7 @@
 
 use crate::files::paths::Paths;
 use crate::process::own_command::{COMPILE_PLUGINS, own_command};
+use pinion_files::open::open_unlinked;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -34,15 +35,7 @@ pub fn compile_plugins(workspace: &Path) -> Option<u32> {
 /// The right to compile plugins in the background, until it is dropped. None while another process has it.
 pub fn turn() -> Option<File> {
     let lock = Paths::from_environment().ok()?.components().join(LOCK);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits().cast_signed());
-    }
-    let file = options.open(lock).ok()?;
+    let file = open_unlinked(&lock, OpenOptions::new().write(true).create(true).truncate(false)).ok()?;
     file.try_lock().is_ok().then_some(file)
 }
 
