@@ -7,8 +7,7 @@
 
 use crate::approve::stored::StoredRules;
 use crate::config::permissions::PermissionSettings;
-use crate::files::paths::{self, Paths};
-use crate::files::project::CONFIG;
+use crate::files::paths::{self, CONFIG, Paths};
 use pinion_egress::{HostRule, InvalidRule};
 use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Pattern, PatternOrigin};
 use pinion_files::normalize_lexically;

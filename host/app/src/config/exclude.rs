@@ -6,8 +6,7 @@
 use crate::config::denied::Denied;
 use crate::config::file::File;
 use crate::failure::{Failure, Result};
-use crate::files::paths;
-use crate::files::project::CONFIG;
+use crate::files::paths::{self, CONFIG};
 use crate::output::line;
 use pinion_exclusions::{Exclusions, Finder, InvalidPattern, Pattern, PatternOrigin};
 use pinion_sandbox::{is_nested_setting, known_secret_paths};

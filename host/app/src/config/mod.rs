@@ -7,8 +7,6 @@
 //! The file of a project stays untrusted input: it may set only the keys that [`crate::config::project`] lists, and a
 //! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
-pub mod absolute_path;
-pub mod command_grants;
 pub mod credentials;
 pub mod denied;
 pub mod edit;
@@ -20,23 +18,21 @@ pub mod project;
 pub mod providers;
 pub mod sandbox;
 pub mod secrets;
-pub mod tui;
 pub mod undo;
 
 use crate::config::credentials::ProgramCredential;
 use crate::config::denied::Denied;
 use crate::config::exclude::PatternList;
-use crate::config::file::{CacheSetting, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider};
+use crate::config::file::{CacheSetting, File, FileBranches, FileLimits, FileMcp, FilePlugin, FileProvider, FileTui};
 use crate::config::permissions::{FilePermissions, PermissionSettings};
 use crate::config::plugin_secrets::DefinedSecrets;
 use crate::config::project::{Restricted, restrict};
 use crate::config::sandbox::SandboxSettings;
-use crate::config::tui::FileTui;
 use crate::config::undo::UndoSettings;
 use crate::failure::{Failure, Result};
+use crate::files::paths::CONFIG;
 use crate::files::paths::{self, Paths};
 use crate::files::private::read_settings;
-use crate::files::project::CONFIG;
 use crate::names::nearest;
 use crate::options::{RunOptions, UiForm};
 use crate::output::line;

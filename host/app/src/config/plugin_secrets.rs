@@ -1,6 +1,6 @@
 //! The sections `[secrets.NAME]`: credentials that plugins use by name, and programs through placeholders.
 
-use crate::config::command_grants::CommandGrants;
+use crate::config::sandbox::CommandGrants;
 use crate::failure::{Failure, Result};
 use pinion_plugin_runtime::{SecretPlacement, SecretRequests};
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 //! A project can make harmless choices and narrow the user's permissions, never widen them. `RULES` lists every key
 //! that it may set. All other keys are ignored with a notice that names the key and its line.
 
-use crate::files::project::CONFIG;
+use crate::files::paths::CONFIG;
 use crate::output::line;
 use crate::plugins::builtin::BUILT_IN;
 use pinion_plugin_runtime::is_alike;

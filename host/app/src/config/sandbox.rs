@@ -1,6 +1,6 @@
-//! The section `[sandbox]`: the operating system's protection around programs.
+//! The section `[sandbox]`: the operating system's protection around programs; and the grants of one command.
 
-use crate::config::absolute_path::AbsolutePath;
+use crate::files::paths;
 use crate::options::{RunOptions, SandboxMode};
 use pinion_egress::HostRule;
 use pinion_sandbox::Network;
@@ -125,6 +125,38 @@ impl SandboxSettings {
     }
 }
 
+/// A path that does not depend on the current directory.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct AbsolutePath(pub PathBuf);
+
+impl TryFrom<String> for AbsolutePath {
+    type Error = String;
+
+    fn try_from(path: String) -> Result<Self, String> {
+        let absolute = match path.strip_prefix("~/").or((path == "~").then_some("")) {
+            Some(below_home) => paths::home().map(|home| home.join(below_home)),
+            None => Some(PathBuf::from(&path)).filter(|path| path.is_absolute()),
+        };
+        let refusal = || format!("`{path}` is not an absolute path\nhint: begin it with `/` or `~`");
+        absolute.map(Self).ok_or_else(refusal)
+    }
+}
+
+/// Grants of one command. The usual tools work with the defaults of absent keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct CommandGrants {
+    /// Runs it in the sandbox; on by default.
+    pub sandbox: Option<bool>,
+    /// The network of the machine; on by default.
+    pub network: Option<bool>,
+    /// Credentials and sockets that it may use; by default all credentials, and the sockets of GnuPG.
+    pub readable: Option<Vec<AbsolutePath>>,
+    /// Directories that it may write to besides `/tmp`; by default the directories of the usual tools.
+    pub writable: Option<Vec<AbsolutePath>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,5 +208,16 @@ mod tests {
         assert!(
             !SandboxSettings::from_text("readable = [\"~/x\", \"/y\"]", &RunOptions::default()).readable.is_empty()
         );
+    }
+
+    #[test]
+    fn paths_begin_at_the_root_or_at_home() {
+        let path = |text: &str| AbsolutePath::try_from(text.to_owned());
+        assert_eq!(path("/y").unwrap().0, PathBuf::from("/y"));
+        assert_eq!(path("~/x").unwrap().0, paths::home().unwrap().join("x"));
+        assert_eq!(path("~").unwrap().0, paths::home().unwrap());
+        for relative in ["target", "", "./x", "~user/x"] {
+            assert!(path(relative).unwrap_err().contains("is not an absolute path"), "{relative}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod paths;
 pub mod private;
-pub mod project;
 pub mod records;
 pub mod repository;
 pub mod secret_place;

@@ -1,4 +1,4 @@
-//! The paths of the user's files. Only this module looks them up in the environment.
+//! The paths of the user's files and of a project's files. Only this module looks them up in the environment.
 
 use crate::failure::{Failure, Result};
 use pinion_sandbox::GitUser;
@@ -8,6 +8,17 @@ use std::path::{Path, PathBuf};
 
 /// Settings of git in the environment that are read.
 const MAX_SETTINGS: usize = 1_000;
+
+// Files of a project that take effect, relative to its directory.
+
+/// Config of a project.
+pub const CONFIG: &str = ".pinion/config.toml";
+/// Replaces the system prompt.
+pub const PROJECT_SYSTEM: &str = ".pinion/SYSTEM.md";
+/// Appended to the system prompt.
+pub const PROJECT_APPEND: &str = ".pinion/APPEND_SYSTEM.md";
+/// MCP servers of a project, in order of precedence.
+pub const PROJECT_SERVERS: [&str; 2] = [".pinion/mcp.json", ".mcp.json"];
 
 /// The user's directories.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! secret.
 
 use crate::base::Base;
-use crate::files::project::PROJECT_SERVERS;
+use crate::files::paths::PROJECT_SERVERS;
 use crate::mcp::lazy::McpConfig;
 use crate::mcp::written::WORKSPACE;
 use crate::process::hardening;

@@ -1,8 +1,7 @@
 //! The MCP servers of a command: their files are read at once, the servers started when something asks for them.
 
 use crate::mcp::person::ServersUser;
-use crate::mcp::programs::programs;
-use crate::mcp::written::unexpanded;
+use crate::mcp::written::{programs, unexpanded};
 use crate::screen::Screen;
 use pinion_mcp::Servers;
 use pinion_mcp::config::{ConfigProblem, ConfigSource, ServerConfig, ServerFile};

@@ -1,13 +1,11 @@
 //! MCP servers: their files, their processes, their tokens, and the user whom they may ask.
 
-mod adapter;
 pub mod edit;
 pub mod files;
 mod first_start;
 mod launch;
 pub mod lazy;
 mod person;
-mod programs;
 mod sampling;
 pub mod servers;
 mod tokens;

@@ -2,16 +2,18 @@
 
 use crate::base::Base;
 use crate::config::file::FileMcp;
-use crate::mcp::adapter::Adapter;
 use crate::mcp::launch::ServerLauncher;
 use crate::mcp::lazy::McpConfig;
+use crate::mcp::sampling::RunningCalls;
 use crate::mcp::tokens::TokenFile;
 use crate::model::proxies_or;
+use pinion_agent::futures_util::future::BoxFuture;
 use pinion_mcp::config::{ServerConfig, ServerTransport};
-use pinion_mcp::{ChosenProxy, HttpSettings, Ports, ServerInfo, Servers};
-use pinion_plugin_runtime::McpServers;
+use pinion_mcp::{CallContext, ChosenProxy, HttpSettings, Ports, RequestProgress, ServerInfo, Servers};
+use pinion_plugin_runtime::{McpCall, McpFailure, McpRequest, McpServer, McpServers};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use url::Url;
 
 /// Bytes of a definition for one token.
@@ -108,5 +110,46 @@ impl Base {
         if let Some(servers) = self.mcp.made() {
             servers.shutdown().await;
         }
+    }
+}
+
+/// Passes requests of plugins on to the servers.
+pub(super) struct Adapter {
+    pub(super) servers: Arc<Servers>,
+    /// Calls during which servers may ask the model.
+    pub(super) calls: RunningCalls,
+}
+
+impl McpServers for Adapter {
+    fn servers(&self) -> Vec<McpServer> {
+        self.servers.list()
+    }
+
+    fn fingerprint(&self) -> String {
+        self.servers.fingerprint()
+    }
+
+    fn changed(&self) -> watch::Receiver<u64> {
+        self.servers.changed()
+    }
+
+    fn request<'a>(
+        &'a self,
+        server: &'a str,
+        request: McpRequest,
+        call: McpCall,
+    ) -> BoxFuture<'a, Result<String, McpFailure>> {
+        Box::pin(async move {
+            let McpCall { cancel, deadline, progress, services, only_connected, .. } = call;
+            let _running = services.map(|services| self.calls.begin(server, services));
+            let on_progress = move |step: RequestProgress| {
+                if let Some(line) = step.line() {
+                    progress.report(line);
+                }
+            };
+            let on_progress = Some(Arc::new(on_progress) as _);
+            let context = CallContext { cancel, deadline, on_progress, only_connected };
+            self.servers.request(server, request, context).await
+        })
     }
 }

@@ -4,7 +4,6 @@ pub mod browser_login;
 mod environment;
 pub mod exchanges;
 pub mod info;
-mod lacking;
 mod prices;
 mod select;
 mod served_window;
@@ -12,7 +11,6 @@ mod stored_keys;
 mod unlisted;
 
 pub use self::environment::proxies_or;
-pub use self::lacking::Lacking;
 pub use self::select::Chosen;
-pub use self::stored_keys::{MAX_KEY, key_in};
+pub use self::stored_keys::{Lacking, MAX_KEY, key_in};
 pub use crate::files::secret_place::SecretLocation;

@@ -5,9 +5,7 @@
 //! the machine's own, because tickets of Kerberos and caches of tools are there.
 
 use crate::approve::audit::Audit;
-use crate::config::absolute_path::AbsolutePath;
-use crate::config::command_grants::CommandGrants;
-use crate::config::sandbox::SandboxSettings;
+use crate::config::sandbox::{AbsolutePath, CommandGrants, SandboxSettings};
 use crate::files::paths::{self, Paths};
 use crate::options::SandboxMode;
 use crate::process::running::RunningProgram;

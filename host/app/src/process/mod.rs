@@ -1,7 +1,6 @@
 //! The process itself, and the sandbox of the programs that it starts.
 
 pub mod background;
-mod begin;
 pub mod confinement;
 pub mod credentials;
 pub mod hardening;
@@ -12,4 +11,4 @@ pub mod repositories;
 pub mod running;
 pub mod sandbox_parts;
 
-pub use self::begin::begin;
+pub use self::own_command::begin;

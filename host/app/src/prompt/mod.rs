@@ -2,8 +2,7 @@
 
 pub mod context;
 
-use crate::files::paths::Paths;
-use crate::files::project::{PROJECT_APPEND, PROJECT_SYSTEM};
+use crate::files::paths::{PROJECT_APPEND, PROJECT_SYSTEM, Paths};
 use crate::options::RunOptions;
 use crate::output::line;
 use crate::prompt::context::Context;

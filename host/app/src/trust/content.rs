@@ -5,8 +5,7 @@
 
 use super::records::{Records, TrustRecord, TrustState, as_text, logged};
 use crate::failure::{Failure, Result};
-use crate::files::paths::Paths;
-use crate::files::project::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM};
+use crate::files::paths::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, Paths};
 use crate::files::repository::{Links, Refusal, Repository, open_in};
 use crate::mcp::written::programs_in;
 use crate::output::line;

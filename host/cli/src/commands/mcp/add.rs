@@ -193,7 +193,7 @@ fn files(base: &Base, scope: ConfigScope) -> Vec<std::path::PathBuf> {
     match scope {
         ConfigScope::User => vec![base.paths.mcp_file()],
         ConfigScope::Project => {
-            pinion_app::files::project::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect()
+            pinion_app::files::paths::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect()
         }
     }
 }

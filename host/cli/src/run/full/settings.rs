@@ -3,7 +3,7 @@
 use crate::args::GlobalArgs;
 use crate::run::full::themes;
 use pinion_app::base::Base;
-use pinion_app::config::tui::Notify;
+use pinion_app::config::file::Notify;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::names::nearest;
 use pinion_plugin_runtime::HostCommand;
