@@ -82,7 +82,7 @@ const MAY_WAIT: &[(&str, &str)] = &[
     ("host/cli/src/commands/plugin/wit.rs", "replaces files that were read before, or do not exist"),
     ("host/app/src/model/exchanges.rs", "reads a script that the command line names, which may be a pipe"),
     ("host/cli/templates/", "is code of plugins, in whose file system pipes cannot be opened"),
-    ("host/plugin-runtime/src/capability/storage/store.rs", "passes options to `opened`, which uses `private::open`"),
+    ("host/plugin-storage/src/store.rs", "passes options to `opened`, which uses `private::open`"),
     ("host/plugin-runtime/src/host/files/handles.rs", "opens the null device"),
     ("host/plugin-runtime/src/limits/descriptors.rs", "opens the root directory"),
     ("host/plugin-runtime/src/loading/component_file.rs", "has a variant for systems without named pipes among files"),

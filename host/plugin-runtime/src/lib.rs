@@ -79,7 +79,6 @@ pub use capability::secrets::{
     NoSecrets, SecretError, SecretPlacement, SecretRequests, SecretSource, SecretsAsk, SecretsGrant,
 };
 pub use capability::session::SessionAccess;
-pub use capability::storage::contents::{PluginStorage, StoredPlugin, StoredScope};
 pub use capability::storage::{StorageGrant, StorageQuota};
 pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
 pub use engine::EngineError;
@@ -99,6 +98,7 @@ pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
+pub use pinion_plugin_storage::{PluginStorage, StoredPlugin, StoredScope};
 pub use pinion_workspace::grants::access::FileAccess;
 pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};
 pub use pinion_workspace::paths::real::without_links;

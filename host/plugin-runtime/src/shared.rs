@@ -5,7 +5,6 @@ use crate::calls::state::State;
 use crate::capability::authority::SharedAuthority;
 use crate::capability::mcp::port::{McpServers, NoServers};
 use crate::capability::model::UsedTokens;
-use crate::capability::storage::stores::Stores;
 use crate::engine::{Engine, EngineError, pagemap};
 use crate::host::confinement::Confinement;
 use crate::host::linker::linker;
@@ -20,6 +19,7 @@ use crate::loading::compiler::Compiler;
 use crate::policy::PluginPolicy;
 use pinion_egress::Client;
 use pinion_exclusions::Finder;
+use pinion_plugin_storage::SharedStores;
 use pinion_workspace::ReadFiles;
 use pinion_workspace::grants::protected::{HostDirectories, Protected};
 use pinion_workspace::grants::roots::WorkspaceRoot;
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) policy: Arc<dyn PluginPolicy>,
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) used_tokens: Arc<UsedTokens>,
-    pub(crate) stores: Arc<Stores>,
+    pub(crate) stores: Arc<SharedStores>,
     /// Sends the requests of all plugins.
     pub(crate) client: Client,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,

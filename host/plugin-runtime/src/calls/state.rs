@@ -7,7 +7,6 @@ use crate::capability::authority::CallAuthority;
 use crate::capability::http::wasi::WasiRequests;
 use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
-use crate::capability::storage::stores::Stores;
 use crate::errors::fault::{Exceeded, FaultKind};
 use crate::host::child::ChildPrograms;
 use crate::host::confinement::Confinement;
@@ -17,6 +16,7 @@ use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
 use pinion_egress::Client;
+use pinion_plugin_storage::SharedStores;
 use pinion_protocol::{Content, Ledger, Services, SubAgents, ToolProgress};
 use pinion_workspace::ReadFiles;
 use std::sync::{Arc, Weak};
@@ -56,7 +56,7 @@ pub(crate) struct State {
     pub(crate) used_tokens: Arc<UsedTokens>,
     pub(crate) settings: GenerationSettings,
     /// The values that plugins stored.
-    pub(crate) stores: Arc<Stores>,
+    pub(crate) stores: Arc<SharedStores>,
     pub(crate) client: Client,
     /// Confines the programs of the call.
     pub(crate) confinement: Option<Arc<dyn Confinement>>,
@@ -78,7 +78,7 @@ pub(crate) struct InstanceParts {
     pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) used_tokens: Arc<UsedTokens>,
     pub(crate) settings: GenerationSettings,
-    pub(crate) stores: Arc<Stores>,
+    pub(crate) stores: Arc<SharedStores>,
     pub(crate) changed: Arc<Notify>,
     pub(crate) client: Client,
     pub(crate) confinement: Option<Arc<dyn Confinement>>,

@@ -3,7 +3,7 @@
 use super::files::place::FileAuthority;
 use super::table::{Asks, Granted, Grants, Missing};
 use crate::limits::descriptors::Share;
-use crate::loading::identity::PluginIdentity;
+use pinion_plugin_storage::PluginIdentity;
 use pinion_protocol::Authority;
 use pinion_workspace::grants::protected::Protected;
 use pinion_workspace::grants::roots::WorkspaceRoot;

@@ -15,7 +15,6 @@ use crate::loading::code::{CachedCode, HeldCode};
 use crate::loading::compile::{self, CompileJob};
 use crate::loading::describe::describe;
 use crate::loading::described::{ComponentFileState, Described};
-use crate::loading::identity::PluginIdentity;
 use crate::loading::lists::{ListedTool, Lists};
 use crate::loading::look::SourceMetadata;
 use crate::loading::offer::Description;
@@ -26,6 +25,7 @@ use crate::loading::wording::{self, FoldedNames};
 use crate::manifest::{Exports, Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling};
 use crate::shared::Shared;
+use pinion_plugin_storage::PluginIdentity;
 use pinion_protocol::HookPoint;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -269,7 +269,7 @@ impl CutSettings {
         path: Option<PathBuf>,
         manifest: &Manifest,
     ) -> Self {
-        let identity = PluginIdentity::for_plugin(source, path.as_deref(), &manifest.name);
+        let identity = source.identity(path.as_deref(), &manifest.name);
         let decided = settings.clone();
         let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
         let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());

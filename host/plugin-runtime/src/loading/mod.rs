@@ -16,7 +16,6 @@ mod entry_file;
 mod evict;
 pub(crate) mod functions;
 pub(crate) mod generation;
-pub(crate) mod identity;
 pub(crate) mod index;
 pub(crate) mod last_offer;
 pub(crate) mod lists;

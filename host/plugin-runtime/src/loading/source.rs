@@ -4,6 +4,7 @@ use crate::errors::load::LoadError;
 use crate::loading::component_file::read_component;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Inspection;
+use pinion_plugin_storage::PluginIdentity;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -105,6 +106,17 @@ impl PluginSource {
         }
     }
 
+    /// The identity of the plugin `name` from this source, whose file `path` identifies.
+    pub(crate) fn identity(&self, path: Option<&Path>, name: &str) -> PluginIdentity {
+        let origin = match self {
+            Self::BuiltIn { .. } => "built-in",
+            Self::File { origin: FileOrigin::User, .. } => "user",
+            Self::File { origin: FileOrigin::Project, .. } => "project",
+            Self::File { origin: FileOrigin::Named, .. } => "named",
+        };
+        PluginIdentity::new(origin, path.unwrap_or(Path::new("")), name)
+    }
+
     /// The path, where the source is a file.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
@@ -116,5 +128,41 @@ impl PluginSource {
     /// Returns whether the file differs from `stamp`. A built-in component never does.
     pub(crate) fn has_changed_since(&self, stamp: Option<Stamp>) -> bool {
         self.path().is_some_and(|path| Stamp::from_path(path) != stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_workspace::paths::real::without_links;
+
+    fn file(path: &Path, origin: FileOrigin, name: &str) -> PluginIdentity {
+        PluginSource::File { path: path.to_owned(), origin }.identity(Some(&without_links(path)), name)
+    }
+
+    #[test]
+    fn origin_path_and_name_each_make_another_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.wasm");
+        let named = file(&path, FileOrigin::Named, "a");
+        assert_eq!((named.key().len(), &named), (32, &file(&path, FileOrigin::Named, "a")));
+        let others = [
+            file(&path, FileOrigin::User, "a"),
+            file(&path, FileOrigin::Project, "a"),
+            file(&directory.path().join("A.wasm"), FileOrigin::Named, "a"),
+            file(&path, FileOrigin::Named, "A"),
+            PluginSource::BuiltIn { name: "a", bytes: &[], description: None }.identity(None, "a"),
+        ];
+        assert!(others.iter().all(|other| other.key() != named.key()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn path_through_a_link_is_the_same_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", directory.path().join("link")).unwrap();
+        let at = |name: &str| file(&directory.path().join(name).join("a.wasm"), FileOrigin::User, "a");
+        assert_eq!(at("link"), at("real"));
     }
 }

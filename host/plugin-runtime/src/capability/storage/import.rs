@@ -1,12 +1,11 @@
 //! The import `storage`.
 
 use super::Storage;
-use super::place::StorageLocation;
-use super::store::{ExpectedVersion, StoreError, ValueStore};
 use crate::bindings::pinion::plugin::storage::{self, Scope, StorageError, Stored};
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
 use crate::capability::definition::Capability as _;
+use pinion_plugin_storage::{ExpectedVersion, StorageLocation, StoreError, ValueStore};
 use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};
 

@@ -1,16 +1,8 @@
 //! The capability `storage`: values that the host keeps for a plugin.
 //!
-//! The values of a scope are one file. [`place`] decides on its path, [`journal`] defines its format, [`store`] reads
-//! and changes it, and [`stores`] shares the open ones between calls. [`contents`] lets the application list, copy and
-//! remove stored values.
+//! `pinion-plugin-storage` stores them; this module decides which call may use which of them.
 
-pub(crate) mod contents;
 pub(crate) mod import;
-mod journal;
-mod place;
-mod private;
-mod store;
-pub(crate) mod stores;
 
 use super::definition::{Capability, GrantContext, Switch};
 use crate::limits::Limits;

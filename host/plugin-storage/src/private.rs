@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// Creates the directories that are missing, with mode 0700, and checks the others. Each is inside the one before it.
-pub(super) fn create_directories(directories: &[impl AsRef<Path>]) -> io::Result<()> {
+pub(crate) fn create_directories(directories: &[impl AsRef<Path>]) -> io::Result<()> {
     for (position, directory) in directories.iter().enumerate() {
         let mut builder = DirBuilder::new();
         // The application owns everything above the first one.
@@ -31,7 +31,7 @@ pub(super) fn create_directories(directories: &[impl AsRef<Path>]) -> io::Result
 ///
 /// # Errors
 /// One of them is a link or not a directory, or belongs to another user.
-pub(super) fn check_directories(directories: &[impl AsRef<Path>]) -> io::Result<bool> {
+pub(crate) fn check_directories(directories: &[impl AsRef<Path>]) -> io::Result<bool> {
     for directory in directories {
         match check_directory(directory.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -63,7 +63,7 @@ fn check_directory(directory: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The system refuses, or something else than a regular file of this user has the name.
-pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     #[cfg(unix)]
     {
         use rustix::fs::OFlags;
@@ -86,7 +86,7 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 /// Opens a file for reading; `None` when it does not exist.
-pub(super) fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
+pub(crate) fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     match open(path, options) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some),

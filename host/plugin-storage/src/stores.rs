@@ -1,7 +1,7 @@
 //! The stores in use, shared by all calls of a process.
 
-use super::place::StorageLocation;
-use super::store::ValueStore;
+use crate::place::StorageLocation;
+use crate::store::ValueStore;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ const MAX_OPEN: usize = 32;
 
 /// The stores in use, by the path of their file.
 #[derive(Default)]
-pub(crate) struct Stores {
+pub struct SharedStores {
     open: Mutex<OpenStores>,
 }
 
@@ -22,9 +22,9 @@ struct OpenStores {
     time: u64,
 }
 
-impl Stores {
+impl SharedStores {
     /// Returns the store of a file, the same for all calls that use it at the same time.
-    pub(super) fn at(&self, place: StorageLocation) -> Arc<ValueStore> {
+    pub fn at(&self, place: StorageLocation) -> Arc<ValueStore> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.time += 1;
         let now = open.time;

@@ -5,11 +5,11 @@
 //! because records are only appended, and a file is rewritten as a new one. A change is one record, on the disk before
 //! the caller gets the result: a kill at any byte leaves the value before or the one after.
 
-use super::journal::{
+use crate::journal::{
     self, FileId, HEAD_BYTES, JournalRecord, JournalRecordKind, MAX_KEY, MAX_VALUE, Prefix, ReadError,
 };
-use super::place::StorageLocation;
-use super::private;
+use crate::place::StorageLocation;
+use crate::private;
 use pinion_files::{AtomicWrite, Durability, TemporaryFile};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 /// Bytes that a value counts in addition to its own size and its key: roughly the host's overhead to find it.
-pub(super) const OVERHEAD: u64 = 256;
+pub(crate) const OVERHEAD: u64 = 256;
 /// Bytes of records that no longer count, before a file is rewritten even if it has few others.
 const SLACK: u64 = 1024 * 1024;
 /// Bytes of the largest file that is read; no quota leads to a larger one.
@@ -32,14 +32,15 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 const MAX_KEYS: u32 = 1000;
 
 /// The values of one scope.
-pub(crate) struct ValueStore {
+pub struct ValueStore {
     place: StorageLocation,
     index: Mutex<RecordIndex>,
 }
 
 /// A condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ExpectedVersion {
+pub enum ExpectedVersion {
+    /// Any version, or no value.
     Anything,
     /// This version, or no value.
     Version(Option<u32>),
@@ -47,15 +48,17 @@ pub(super) enum ExpectedVersion {
 
 /// An operation had no effect.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StoreError {
+pub enum StoreError {
     /// The key, the value or the limit is invalid; the text says which.
     #[error("{0}")]
     Invalid(String),
     /// Bytes that the key and the value may have.
     #[error("only {0} bytes are left")]
     Quota(u64),
+    /// The value is not at the expected version.
     #[error("the value has another version")]
     Changed,
+    /// The file cannot be read or written, or is damaged; the text says why.
     #[error("{0}")]
     Io(String),
 }
@@ -88,13 +91,13 @@ impl StorageEntry {
 }
 
 impl ValueStore {
-    /// Touches no disk.
-    pub(super) fn new(place: StorageLocation) -> Self {
+    /// Creates the store of a file, which need not exist. Touches no disk.
+    pub fn new(place: StorageLocation) -> Self {
         Self { place, index: Mutex::default() }
     }
 
     /// Returns a value and its version.
-    pub(super) async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
+    pub async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
         check_key(key)?;
         let mut index = self.index.lock().await;
         let Some(mut file) = self.current(&mut index)? else { return Ok(None) };
@@ -105,7 +108,7 @@ impl ValueStore {
     }
 
     /// Returns up to `limit` keys that begin with `prefix` and follow `after`.
-    pub(super) async fn keys(&self, prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<String>, StoreError> {
+    pub async fn keys(&self, prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<String>, StoreError> {
         if !(1..=MAX_KEYS).contains(&limit) {
             return Err(StoreError::Invalid(format!("the limit is {limit}, not 1 to {MAX_KEYS}")));
         }
@@ -120,7 +123,7 @@ impl ValueStore {
     }
 
     /// Writes a value that has the expected version, and returns its new one.
-    pub(super) async fn write(
+    pub async fn write(
         &self,
         key: &str,
         value: &[u8],
@@ -151,7 +154,7 @@ impl ValueStore {
     }
 
     /// Removes a value; returns whether there was one.
-    pub(super) async fn remove(&self, key: &str) -> Result<bool, StoreError> {
+    pub async fn remove(&self, key: &str) -> Result<bool, StoreError> {
         check_key(key)?;
         let mut index = self.index.lock().await;
         if self.current(&mut index)?.is_none() {

@@ -7,7 +7,7 @@
 //! ```
 //! No path contains a key, a name or anything else that a plugin chooses.
 
-use crate::loading::identity::PluginIdentity;
+use crate::identity::PluginIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -16,39 +16,39 @@ const MAX_NAME: usize = 64;
 
 /// A file of values and the directories above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StorageLocation {
+pub struct StorageLocation {
     /// The directories that belong to the host, from the outermost to the one of the file.
-    pub(super) directories: [PathBuf; 3],
+    pub(crate) directories: [PathBuf; 3],
     /// The file.
-    pub(super) values: PathBuf,
+    pub(crate) values: PathBuf,
     /// The owner, as the file names it.
-    pub(super) owner: Owner,
+    pub(crate) owner: Owner,
 }
 
 /// The owner of a file of values, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Owner {
-    pub(super) plugin: String,
-    pub(super) source: String,
+pub(crate) struct Owner {
+    pub(crate) plugin: String,
+    pub(crate) source: String,
     /// The workspace, or `session`; `None` for values of the plugin everywhere.
-    pub(super) scope: Option<String>,
+    pub(crate) scope: Option<String>,
 }
 
 impl StorageLocation {
     /// The values of a plugin in every workspace.
-    pub(super) fn of_plugin(root: &Path, identity: &PluginIdentity) -> Self {
+    pub fn of_plugin(root: &Path, identity: &PluginIdentity) -> Self {
         Self::new(root, ["plugins", identity.key()], "plugin", owner(identity, None))
     }
 
     /// The values of a plugin in one workspace, by the path of its root without links.
-    pub(super) fn of_workspace(root: &Path, identity: &PluginIdentity, workspace: &Path) -> Self {
+    pub fn of_workspace(root: &Path, identity: &PluginIdentity, workspace: &Path) -> Self {
         let digest = blake3::hash(workspace.as_os_str().as_encoded_bytes()).to_hex();
         let owner = owner(identity, Some(workspace.display().to_string()));
         Self::new(root, ["plugins", identity.key()], &format!("workspace-{}", &digest[..32]), owner)
     }
 
     /// The values of a plugin in one session.
-    pub(super) fn of_session(root: &Path, identity: &PluginIdentity, session: &str) -> Self {
+    pub fn of_session(root: &Path, identity: &PluginIdentity, session: &str) -> Self {
         let owner = owner(identity, Some("session".to_owned()));
         Self::new(root, ["sessions", &session_name(session)], identity.key(), owner)
     }
@@ -61,12 +61,12 @@ impl StorageLocation {
     }
 
     /// The file whose lock writers hold.
-    pub(super) fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.values.with_extension("lock")
     }
 
     /// The file that is being written to replace the values.
-    pub(super) fn new_values(&self) -> PathBuf {
+    pub(crate) fn new_values(&self) -> PathBuf {
         self.values.with_extension("new")
     }
 }
@@ -76,7 +76,7 @@ fn owner(identity: &PluginIdentity, scope: Option<String>) -> Owner {
 }
 
 /// The directory name of a session, whose id may come from a forged file.
-pub(super) fn session_name(session: &str) -> String {
+pub(crate) fn session_name(session: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match !session.is_empty() && session.len() <= MAX_NAME && session.chars().all(is_plain) {
         true => session.to_owned(),

@@ -12,22 +12,22 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 
 /// Bytes of the head.
-pub(super) const HEAD_BYTES: u64 = 32;
+pub(crate) const HEAD_BYTES: u64 = 32;
 /// Bytes of a record before its key.
 const PREFIX_BYTES: usize = 32;
 /// Bytes of the longest key.
-pub(super) const MAX_KEY: usize = 256;
+pub(crate) const MAX_KEY: usize = 256;
 /// Bytes of the largest value.
-pub(super) const MAX_VALUE: usize = 1024 * 1024;
+pub(crate) const MAX_VALUE: usize = 1024 * 1024;
 
 const MAGIC: &[u8; 16] = b"pinion values 1\n";
 
 /// Identifies a file. A rewritten file gets another id.
-pub(super) type FileId = [u8; 16];
+pub(crate) type FileId = [u8; 16];
 
 /// The meaning of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JournalRecordKind {
+pub(crate) enum JournalRecordKind {
     /// The owner of the values, as JSON, with the version that was given last.
     Owner = 1,
     /// A value.
@@ -38,25 +38,25 @@ pub(super) enum JournalRecordKind {
 
 /// A record without its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Prefix {
-    pub(super) kind: JournalRecordKind,
-    pub(super) key: u16,
-    pub(super) value: u32,
-    pub(super) version: u32,
+pub(crate) struct Prefix {
+    pub(crate) kind: JournalRecordKind,
+    pub(crate) key: u16,
+    pub(crate) value: u32,
+    pub(crate) version: u32,
 }
 
 /// A record in a file.
-pub(super) struct JournalRecord<'a> {
-    pub(super) prefix: Prefix,
+pub(crate) struct JournalRecord<'a> {
+    pub(crate) prefix: Prefix,
     /// The offset of its first byte.
-    pub(super) at: u64,
-    pub(super) key: &'a [u8],
-    pub(super) value: &'a [u8],
+    pub(crate) at: u64,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
 }
 
 /// The reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
+pub(crate) enum ReadError {
     /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -67,7 +67,7 @@ pub(super) enum ReadError {
 
 impl Prefix {
     /// Bytes of the whole record.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         PREFIX_BYTES as u64 + u64::from(self.key) + u64::from(self.value)
     }
 
@@ -113,7 +113,7 @@ fn digest(prefix: &Prefix, id: &FileId, key: &[u8], value: &[u8]) -> [u8; 16] {
 }
 
 /// The first bytes of a file.
-pub(super) fn head(id: &FileId) -> [u8; 32] {
+pub(crate) fn head(id: &FileId) -> [u8; 32] {
     let mut head = [0; 32];
     head[..16].copy_from_slice(MAGIC);
     head[16..].copy_from_slice(id);
@@ -121,7 +121,7 @@ pub(super) fn head(id: &FileId) -> [u8; 32] {
 }
 
 /// Reads the id of a file.
-pub(super) fn read_head(file: &mut File) -> Result<FileId, ReadError> {
+pub(crate) fn read_head(file: &mut File) -> Result<FileId, ReadError> {
     let mut head = [0; 32];
     file.seek(SeekFrom::Start(0))?;
     file.read_exact(&mut head).map_err(|error| match error.kind() {
@@ -134,7 +134,7 @@ pub(super) fn read_head(file: &mut File) -> Result<FileId, ReadError> {
 }
 
 /// Encodes a record. `key` and `value` are within the limits.
-pub(super) fn encode(
+pub(crate) fn encode(
     id: &FileId,
     kind: JournalRecordKind,
     version: u32,
@@ -155,7 +155,7 @@ pub(super) fn encode(
 
 /// Reads the records from the offset `from` to the end of a file of `length` bytes. Returns the offset behind the last
 /// complete one: the bytes after it were being written by a process that was killed or is still writing.
-pub(super) fn scan(
+pub(crate) fn scan(
     file: &mut File,
     id: &FileId,
     from: u64,
@@ -193,7 +193,7 @@ pub(super) fn scan(
 }
 
 /// Reads the value of the record at an offset.
-pub(super) fn read_value(file: &mut File, id: &FileId, at: u64, expected: Prefix) -> Result<Vec<u8>, ReadError> {
+pub(crate) fn read_value(file: &mut File, id: &FileId, at: u64, expected: Prefix) -> Result<Vec<u8>, ReadError> {
     let mut value = None;
     scan(file, id, at, at + expected.bytes(), |record| {
         value = (record.prefix == expected).then(|| record.value.to_vec());

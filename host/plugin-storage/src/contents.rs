@@ -1,8 +1,8 @@
 //! Everything that is stored, for the application: the owner of each value, copies for new sessions, and removal.
 
-use super::journal::{self, JournalRecordKind};
-use super::place::{Owner, session_name};
-use super::private;
+use crate::journal::{self, JournalRecordKind};
+use crate::place::{Owner, session_name};
+use crate::private;
 use pinion_files::{AtomicWrite, Durability};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

@@ -1,7 +1,6 @@
-use super::super::contents::PluginStorage;
 use super::*;
-use crate::loading::identity::PluginIdentity;
-use crate::loading::source::PluginSource;
+use crate::contents::PluginStorage;
+use crate::identity::PluginIdentity;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use tempfile::TempDir;
 const QUOTA: u64 = 1024 * 1024;
 
 fn identity(file: &str) -> PluginIdentity {
-    PluginIdentity::for_plugin(&PluginSource::file(file), Some(Path::new(file)), "keeper")
+    PluginIdentity::new("named", Path::new(file), "keeper")
 }
 
 fn place(root: &Path) -> StorageLocation {

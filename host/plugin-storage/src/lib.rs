@@ -1,0 +1,22 @@
+//! Values that plugins store.
+//!
+//! The values of a plugin in one scope are one file. [`StorageLocation`] decides on its path, which depends on the
+//! [`PluginIdentity`] and never on a name that a plugin chose. `journal` defines its format, [`ValueStore`] reads and
+//! changes it, and [`SharedStores`] shares the open ones between calls. [`PluginStorage`] lets the application list, copy
+//! and remove stored values.
+//!
+//! The crate does not know who may store: the caller checks grants, and passes the quota with each write.
+
+mod contents;
+mod identity;
+mod journal;
+mod place;
+mod private;
+mod store;
+mod stores;
+
+pub use contents::{PluginStorage, StoredPlugin, StoredScope};
+pub use identity::PluginIdentity;
+pub use place::StorageLocation;
+pub use store::{ExpectedVersion, StoreError, ValueStore};
+pub use stores::SharedStores;
