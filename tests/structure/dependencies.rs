@@ -17,6 +17,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-egress",
             "pinion-exclusions",
             "pinion-files",
+            "pinion-plugin-programs",
             "pinion-plugin-storage",
             "pinion-protocol",
             "pinion-redact",
@@ -24,6 +25,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
         ],
     ),
     ("pinion-plugin-storage", &["pinion-files"]),
+    ("pinion-plugin-programs", &["pinion-protocol", "pinion-redact"]),
     ("pinion-redact", &["pinion-protocol"]),
     ("pinion-workspace", &["pinion-exclusions", "pinion-files"]),
     ("pinion-session-store", &["pinion-files", "pinion-protocol"]),
@@ -116,6 +118,10 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
+    (
+        "pinion-plugin-programs",
+        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"],
+    ),
     (
         "pinion-plugin-storage",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"],

@@ -15,7 +15,7 @@ wasmtime::component::bindgen!({
     },
     exports: { default: async },
     with: {
-        "pinion:plugin/child-process.child": crate::host::child::Child,
+        "pinion:plugin/child-process.child": pinion_plugin_programs::ChildProgram,
     },
     require_store_data_send: true,
 });

@@ -304,6 +304,11 @@ mod tests {
     }
 
     #[test]
+    fn clips_end_where_characters_do() {
+        assert_eq!(clip("aé", 2), "a");
+    }
+
+    #[test]
     fn effects_survive_both_conversions() {
         let all = Authority { reads: true, executes: true, delegates: true, ..Authority::default() };
         assert_eq!(authority(effects(all)), all);

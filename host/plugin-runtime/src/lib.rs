@@ -84,9 +84,6 @@ pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capabil
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;
-pub use host::confinement::{AfterProgram, ConfinedProgram, Confinement, PlainProgram};
-pub use host::guard::{guard_for_parent, guard_programs};
-pub use host::process::ProgramGroup;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, CodeOrigin};
@@ -98,6 +95,9 @@ pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
+pub use pinion_plugin_programs::{
+    AfterProgram, ConfinedProgram, Confinement, PlainProgram, ProgramGroup, guard_for_parent, guard_programs,
+};
 pub use pinion_plugin_storage::{PluginStorage, StoredPlugin, StoredScope};
 pub use pinion_workspace::grants::access::FileAccess;
 pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};

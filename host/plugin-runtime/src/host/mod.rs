@@ -4,19 +4,14 @@
 //! decides which work is allowed.
 
 pub(crate) mod cancellation;
-pub(crate) mod child;
-pub(crate) mod confinement;
 pub(crate) mod files;
-pub(crate) mod guard;
 pub(crate) mod linker;
 pub(crate) mod log;
 pub(crate) mod log_line;
 mod offers;
-pub(crate) mod process;
 pub(crate) mod progress;
 mod questions;
 pub(crate) mod settings;
-pub(crate) mod spill;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
 pub(crate) mod written;

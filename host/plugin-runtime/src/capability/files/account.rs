@@ -7,6 +7,7 @@
 use crate::capability::authority::Denied;
 use crate::errors::fault::Exceeded;
 use crate::limits::Limits;
+use pinion_plugin_programs::WriteBudget;
 use pinion_protocol::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,6 +100,11 @@ impl Written {
         let taken = |so_far: u64| bytes.min(self.max_bytes.saturating_sub(so_far));
         let update = |so_far| Some(so_far + taken(so_far));
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).map_or(0, taken)
+    }
+
+    /// Returns [`Written::spend_up_to`] for the work behind an import.
+    pub(crate) fn budget(self: Arc<Self>) -> WriteBudget {
+        Arc::new(move |bytes| self.spend_up_to(bytes))
     }
 
     /// Checks where a file would end.

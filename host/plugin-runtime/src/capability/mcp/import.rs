@@ -7,7 +7,7 @@ use super::{Mcp, McpGrant};
 use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
 use crate::calls::state::State;
 use crate::convert::clip;
-use crate::host::spill::Spill;
+use pinion_plugin_programs::Spill;
 use pinion_protocol::mcp::{McpFailure, McpRequest};
 use pinion_protocol::{Content, ToolProgress};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl mcp::Host for State {
         self.account.capabilities.mcp.spend()?;
         let written = self.account.capabilities.files.written.clone();
         let kept = tokio::task::spawn_blocking(move || {
-            let mut spill = Spill::new(&directory, written);
+            let mut spill = Spill::new(&directory, written.budget());
             spill.push_output(text.as_bytes(), true);
             spill.finish()
         });
@@ -174,7 +174,7 @@ impl State {
         let (directory, written) = (output.clone(), self.account.capabilities.files.written.clone());
         let kept = tokio::task::spawn_blocking(move || {
             let long = long::LongResult::read(&json)?;
-            let mut spill = Spill::new(&directory, written);
+            let mut spill = Spill::new(&directory, written.budget());
             spill.push_output(long.text.as_bytes(), true);
             Some(long.short(&spill.finish()?))
         });

@@ -1,40 +1,72 @@
 //! The import `child-process`.
 
 use super::Process;
-use super::import::environment;
+use super::import::surroundings;
 use crate::bindings::pinion::plugin::child_process::{self, Exit, OutputStream, ReadResult};
 use crate::bindings::pinion::plugin::process::{Command, ProcessError};
 use crate::calls::state::State;
-use crate::host::child::{Child, MAX_CHILDREN, Wait};
+use pinion_plugin_programs::{ChildProgram, ChildWait, OutputSource, ProgramExit, ProgramRead};
 use std::time::Duration;
 use tokio::time::Instant;
-use wasmtime::component::Resource;
+use wasmtime::component::{Resource, ResourceTable};
+
+/// Programs that a call may talk to at once. The contract names this number.
+const MAX_CHILDREN: usize = 8;
+
+/// The programs that the current call started, by the numbers of their resources.
+#[derive(Default)]
+pub(crate) struct ChildPrograms(Vec<u32>);
+
+impl ChildPrograms {
+    /// Returns whether the call may start another program.
+    fn has_room(&self, table: &ResourceTable) -> bool {
+        let runs = |number: &&u32| {
+            let child = table.get(&Resource::<ChildProgram>::new_borrow(**number));
+            child.is_ok_and(ChildProgram::is_running)
+        };
+        self.0.iter().filter(runs).count() < MAX_CHILDREN
+    }
+
+    fn add(&mut self, number: u32) {
+        self.0.push(number);
+    }
+
+    fn remove(&mut self, number: u32) {
+        self.0.retain(|other| *other != number);
+    }
+
+    /// Kills all programs. Their resources stay until the guest drops them.
+    pub(crate) fn end_call(&mut self, table: &mut ResourceTable) {
+        for number in self.0.drain(..) {
+            if let Ok(child) = table.get_mut(&Resource::<ChildProgram>::new_borrow(number)) {
+                child.end_with_call();
+            }
+        }
+    }
+}
 
 impl child_process::Host for State {
-    async fn spawn(&mut self, command: Command) -> wasmtime::Result<Result<Resource<Child>, ProcessError>> {
-        let grant = match self.call.authority.check::<Process>() {
-            Ok(grant) => grant.clone(),
-            Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
-        };
+    async fn spawn(&mut self, command: Command) -> wasmtime::Result<Result<Resource<ChildProgram>, ProcessError>> {
+        if let Err(denied) = self.may_run() {
+            return Ok(Err(denied));
+        }
         if !self.children.has_room(&self.table) {
             return Ok(Err(ProcessError::Io(format!("{MAX_CHILDREN} programs run already, the most for one call"))));
         }
-        let authority = self.call.authority.clone();
-        let (environment, redacted) = match environment(&authority, &command).await {
-            Ok(environment) => environment,
+        let setup = match surroundings(&self.call.authority.clone(), self.confinement.clone(), &command).await {
+            Ok(setup) => setup,
             Err(denied) => return Ok(Err(denied)),
         };
         self.account.capabilities.process.spend()?;
         self.account.capabilities.files.written.spend(command.stdin.len() as u64)?;
-        let workspace = self.call.authority.workspace().to_owned();
-        let confinement = self.confinement.as_deref();
-        match Child::start(command, &grant, &workspace, &environment, &redacted, confinement) {
+        let timeout = command.timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+        match ChildProgram::start(command.into(), &setup, timeout) {
             Ok(child) => {
                 let child = self.table.push(child)?;
                 self.children.add(child.rep());
                 Ok(Ok(child))
             }
-            Err(error) => Ok(Err(error)),
+            Err(error) => Ok(Err(error.into())),
         }
     }
 }
@@ -42,7 +74,7 @@ impl child_process::Host for State {
 impl child_process::HostChild for State {
     async fn write(
         &mut self,
-        child: Resource<Child>,
+        child: Resource<ChildProgram>,
         data: Vec<u8>,
         timeout_ms: u32,
     ) -> wasmtime::Result<Result<u32, ProcessError>> {
@@ -54,17 +86,17 @@ impl child_process::HostChild for State {
         if let Ok(bytes) = written {
             self.account.capabilities.files.written.spend(bytes.into())?;
         }
-        Ok(written)
+        Ok(written.map_err(ProcessError::from))
     }
 
-    async fn close_stdin(&mut self, child: Resource<Child>) -> wasmtime::Result<()> {
+    async fn close_stdin(&mut self, child: Resource<ChildProgram>) -> wasmtime::Result<()> {
         self.table.get_mut(&child)?.close_stdin();
         Ok(())
     }
 
     async fn read(
         &mut self,
-        child: Resource<Child>,
+        child: Resource<ChildProgram>,
         source: OutputStream,
         limit: u32,
         timeout_ms: u32,
@@ -73,27 +105,33 @@ impl child_process::HostChild for State {
             return Ok(Err(denied));
         }
         let wait = self.wait_for(timeout_ms);
-        Ok(self.table.get_mut(&child)?.read(source, limit, &wait).await)
+        let source = match source {
+            OutputStream::Stdout => OutputSource::Stdout,
+            OutputStream::Stderr => OutputSource::Stderr,
+        };
+        let read = self.table.get_mut(&child)?.read(source, limit, &wait).await;
+        Ok(read.map(ReadResult::from).map_err(ProcessError::from))
     }
 
     async fn wait(
         &mut self,
-        child: Resource<Child>,
+        child: Resource<ChildProgram>,
         timeout_ms: u32,
     ) -> wasmtime::Result<Result<Option<Exit>, ProcessError>> {
         if let Err(denied) = self.may_run() {
             return Ok(Err(denied));
         }
         let wait = self.wait_for(timeout_ms);
-        Ok(self.table.get_mut(&child)?.wait(&wait).await)
+        let ended = self.table.get_mut(&child)?.wait(&wait).await;
+        Ok(ended.map(|exit| exit.map(Exit::from)).map_err(ProcessError::from))
     }
 
-    async fn kill(&mut self, child: Resource<Child>) -> wasmtime::Result<()> {
+    async fn kill(&mut self, child: Resource<ChildProgram>) -> wasmtime::Result<()> {
         self.table.get_mut(&child)?.kill();
         Ok(())
     }
 
-    async fn drop(&mut self, child: Resource<Child>) -> wasmtime::Result<()> {
+    async fn drop(&mut self, child: Resource<ChildProgram>) -> wasmtime::Result<()> {
         self.children.remove(child.rep());
         self.table.delete(child)?;
         Ok(())
@@ -108,8 +146,24 @@ impl State {
         checked.map(drop).map_err(|denied| ProcessError::Denied(denied.to_string()))
     }
 
-    fn wait_for(&self, timeout_ms: u32) -> Wait {
+    fn wait_for(&self, timeout_ms: u32) -> ChildWait {
         let time = Duration::from_millis(timeout_ms.into());
-        Wait { until: Instant::now() + time, token: self.call.deadline.token().clone() }
+        ChildWait { until: Instant::now() + time, token: self.call.deadline.token().clone() }
+    }
+}
+
+impl From<ProgramRead> for ReadResult {
+    fn from(read: ProgramRead) -> Self {
+        match read {
+            ProgramRead::Data(bytes) => Self::Data(bytes),
+            ProgramRead::End => Self::End,
+            ProgramRead::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+impl From<ProgramExit> for Exit {
+    fn from(ProgramExit { code, signal }: ProgramExit) -> Self {
+        Self { code, signal }
     }
 }

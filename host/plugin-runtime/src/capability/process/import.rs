@@ -2,13 +2,16 @@
 
 use super::Process;
 use crate::bindings::pinion::plugin::child_process;
-use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
+use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::secrets::Secrets;
-use crate::host::process::Run;
+use pinion_plugin_programs::{
+    CapturedOutput, Confinement, ProgramCommand, ProgramError, ProgramOutput, ProgramRun, ProgramSetup,
+};
 use pinion_redact::Secrets as Redacted;
 use secrecy::{ExposeSecret as _, SecretString};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
@@ -20,38 +23,53 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 impl process::Host for State {
     async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, ProcessError>> {
-        let grant = match self.call.authority.check::<Process>() {
-            Ok(grant) => grant.clone(),
-            Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
-        };
-        let (environment, redacted) = match environment(&self.call.authority.clone(), &command).await {
-            Ok(environment) => environment,
+        let setup = match surroundings(&self.call.authority.clone(), self.confinement.clone(), &command).await {
+            Ok(setup) => setup,
             Err(denied) => return Ok(Err(denied)),
         };
         let account = &mut self.account.capabilities;
         account.process.spend()?;
         account.files.written.spend(command.stdin.len() as u64)?;
         let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms.into()));
-        let run = Run {
+        let run = ProgramRun {
+            setup,
+            max_output: command.max_output,
+            budget: account.files.written.clone().budget(),
             deadline: timeout.map_or(self.call.deadline.at(), |timeout| timeout.min(self.call.deadline.at())),
             token: self.call.deadline.token().clone(),
             progress: self.call.progress.clone(),
-            workspace: self.call.authority.workspace().to_owned(),
-            written: account.files.written.clone(),
-            grant,
-            environment,
-            redacted,
-            confinement: self.confinement.clone(),
         };
-        Ok(run.execute(command).await)
+        let ended = run.execute(command.into()).await;
+        Ok(ended.map(Output::from).map_err(ProcessError::from))
     }
+}
+
+/// Returns the surroundings of a program that a call may start.
+///
+/// # Errors
+/// The call may not start programs, or not use one of the secrets.
+pub(super) async fn surroundings(
+    authority: &CallAuthority,
+    confinement: Option<Arc<dyn Confinement>>,
+    command: &Command,
+) -> Result<ProgramSetup, ProcessError> {
+    let grant = authority.check::<Process>().map_err(|denied| ProcessError::Denied(denied.to_string()))?;
+    let (variables, redacted) = environment(authority, command).await?;
+    let granted = grant.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
+    Ok(ProgramSetup {
+        workspace: authority.workspace().to_owned(),
+        environment: granted.chain(variables).collect(),
+        redacted,
+        scratch: grant.spill_directory.clone(),
+        confinement,
+    })
 }
 
 /// Returns the variables of a command with the values of secrets, and these values, to be redacted from its output.
 ///
 /// # Errors
 /// A secret was not granted or has no value.
-pub(super) async fn environment(
+async fn environment(
     authority: &CallAuthority,
     command: &Command,
 ) -> Result<(Vec<(String, String)>, Redacted), ProcessError> {
@@ -74,4 +92,46 @@ pub(super) async fn environment(
 async fn value_of(authority: &CallAuthority, name: &str) -> Result<SecretString, String> {
     let grant = Secrets::granted(authority, name).map_err(|denied| denied.to_string())?;
     grant.source.value(name).await.map_err(|error| error.to_string())
+}
+
+impl From<Command> for ProgramCommand {
+    fn from(command: Command) -> Self {
+        Self {
+            program: command.program,
+            arguments: command.args,
+            working_directory: command.working_directory,
+            stdin: command.stdin,
+        }
+    }
+}
+
+impl From<ProgramOutput> for Output {
+    fn from(output: ProgramOutput) -> Self {
+        Self {
+            exit_code: output.exit.code,
+            signal: output.exit.signal,
+            stdout: output.stdout.into(),
+            stderr: output.stderr.into(),
+            spilled_to: output.spilled_to,
+            duration_ms: u32::try_from(output.duration.as_millis()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl From<CapturedOutput> for Captured {
+    fn from(CapturedOutput { head, tail, total }: CapturedOutput) -> Self {
+        Self { head, tail, total }
+    }
+}
+
+impl From<ProgramError> for ProcessError {
+    fn from(error: ProgramError) -> Self {
+        match error {
+            ProgramError::Refused(text) => Self::Denied(text),
+            ProgramError::NotFound(text) => Self::NotFound(text),
+            ProgramError::TimedOut(output) => Self::TimedOut(output.into()),
+            ProgramError::Cancelled(output) => Self::Cancelled(output.into()),
+            ProgramError::Io(text) => Self::Io(text),
+        }
+    }
 }

@@ -3,7 +3,6 @@
 //! It is made once it is needed, from the output that was kept in memory until then. One file has a quota, and so have
 //! all files in the directory together: the oldest make room for a new one.
 
-use crate::capability::files::account::Written;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,8 +13,11 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of all files in the directory, before another one is made.
 const MAX_DIRECTORY_BYTES: u64 = 512 * 1024 * 1024;
 
+/// Counts bytes that are about to be written to a file, and returns how many of them the limit of the caller admits.
+pub type WriteBudget = Arc<dyn Fn(u64) -> u64 + Send + Sync>;
+
 /// All output of a program so far, and the file that takes it.
-pub(crate) struct Spill {
+pub struct Spill {
     directory: PathBuf,
     /// Everything so far, as it came, until the file is needed.
     early: Vec<u8>,
@@ -23,18 +25,19 @@ pub(crate) struct Spill {
     /// The bytes that the file has room for.
     room: u64,
     /// Bytes in the file count as written by the call, and it is cut at the limit of that.
-    written: Arc<Written>,
+    budget: WriteBudget,
     failed: bool,
 }
 
 impl Spill {
-    pub(crate) fn new(directory: &Path, written: Arc<Written>) -> Self {
+    /// Creates the output of a program, whose file is going to be in `directory`. Touches no disk.
+    pub fn new(directory: &Path, budget: WriteBudget) -> Self {
         let (directory, room) = (directory.to_owned(), MAX_FILE_BYTES);
-        Self { directory, early: Vec::new(), file: None, room, written, failed: false }
+        Self { directory, early: Vec::new(), file: None, room, budget, failed: false }
     }
 
     /// Takes some output, which goes into the file if one is needed.
-    pub(crate) fn push_output(&mut self, bytes: &[u8], needed: bool) {
+    pub fn push_output(&mut self, bytes: &[u8], needed: bool) {
         if self.failed {
             return;
         }
@@ -61,13 +64,13 @@ impl Spill {
             Some((_, file)) => file,
             None => &mut self.file.insert(create(&self.directory, MAX_DIRECTORY_BYTES)?).1,
         };
-        let length = self.written.spend_up_to(self.room.min(bytes.len() as u64));
+        let length = (self.budget)(self.room.min(bytes.len() as u64));
         self.room -= length;
         file.write_all(&bytes[..usize::try_from(length).unwrap_or(0)])
     }
 
     /// Returns the path of the file, if there is one.
-    pub(crate) fn finish(self) -> Option<String> {
+    pub fn finish(self) -> Option<String> {
         let (path, _) = self.file?;
         path.to_str().map(str::to_owned)
     }
@@ -124,10 +127,16 @@ fn make_room(directory: &Path, max_bytes: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn spill(directory: &Path, bytes_written: u64) -> Spill {
-        Spill::new(directory, Written::new(&Limits { bytes_written, ..Limits::default() }))
+    fn spill(directory: &Path, bytes: u64) -> Spill {
+        let left = AtomicU64::new(bytes);
+        let take = move |wanted: u64| {
+            let taken = wanted.min(left.load(Ordering::Relaxed));
+            left.fetch_sub(taken, Ordering::Relaxed);
+            taken
+        };
+        Spill::new(directory, Arc::new(take))
     }
 
     fn names(directory: &Path) -> Vec<String> {

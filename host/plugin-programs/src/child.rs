@@ -1,21 +1,20 @@
-//! `child-process`: programs that a plugin talks to while they run.
+//! Programs that a plugin talks to while they run.
 //!
-//! A program starts like one of [`process`](crate::host::process), and nothing of it outlives its call: when the call ends,
-//! its process group is killed, and the guest's resource refers to a [`Child`] that has ended.
+//! Nothing of such a program outlives its call: when the call ends, its process group is killed, and the guest's resource
+//! refers to a [`ChildProgram`] that has ended.
 //!
 //! Whenever the guest waits for a program, the host collects its output, at most [`MAX_UNREAD`] bytes of each stream, so
 //! that a program that writes before it reads does not block a guest that writes before it reads. Beyond that, the program
 //! waits. While the guest does something else, the program waits once its pipe is full.
 
-use crate::bindings::pinion::plugin::child_process::{Exit, OutputStream, ReadResult};
-use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
-use crate::capability::process::ProcessGrant;
-use crate::host::confinement::{After, Confinement};
-use crate::host::process::{ProcessGroup, Started, signal_of, spawn};
+use crate::command::{
+    OutputSource, ProgramCommand, ProgramError, ProgramExit, ProgramOutput, ProgramRead, ProgramSetup,
+};
+use crate::confinement::After;
+use crate::run::{ProcessGroup, Started, spawn};
 use pinion_redact::{ByteRedactor, Secrets};
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +23,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use wasmtime::component::{Resource, ResourceTable};
 
-/// Programs that a call may talk to at once. The contract names this number.
-pub(crate) const MAX_CHILDREN: usize = 8;
 /// Bytes of an output stream that were not read. The contract names this number.
 const MAX_UNREAD: usize = 256 * 1024;
 /// Bytes that one read returns at most. The contract names this number.
@@ -37,13 +33,8 @@ const MAX_WRITE: usize = 64 * 1024;
 /// The pause of a program before bytes are released that could be the beginning of a secret.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// The programs that the current call started, by the numbers of their resources.
-#[derive(Default)]
-pub(crate) struct ChildPrograms(Vec<u32>);
-
-/// The resource `child`.
-#[allow(unreachable_pub, reason = "the generated bindings re-export it")]
-pub struct Child(Option<RunningChild>);
+/// A program that its plugin talks to.
+pub struct ChildProgram(Option<RunningChild>);
 
 /// A program that runs, or has ended during the call that started it.
 struct RunningChild {
@@ -58,61 +49,46 @@ struct RunningChild {
     _after: After,
 }
 
-impl ChildPrograms {
-    /// Returns whether the call may start another program.
-    pub(crate) fn has_room(&self, table: &ResourceTable) -> bool {
-        let runs = |number: &&u32| {
-            let child = table.get(&Resource::<Child>::new_borrow(**number));
-            child.is_ok_and(|child| child.0.as_ref().is_some_and(|running| running.exit.is_none()))
-        };
-        self.0.iter().filter(runs).count() < MAX_CHILDREN
-    }
-
-    pub(crate) fn add(&mut self, number: u32) {
-        self.0.push(number);
-    }
-
-    pub(crate) fn remove(&mut self, number: u32) {
-        self.0.retain(|other| *other != number);
-    }
-
-    /// Kills all programs. Their resources stay until the guest drops them.
-    pub(crate) fn end_call(&mut self, table: &mut ResourceTable) {
-        for number in self.0.drain(..) {
-            if let Ok(child) = table.get_mut(&Resource::<Child>::new_borrow(number)) {
-                child.0 = None;
-            }
-        }
-    }
-}
-
-impl Child {
-    /// Starts a program.
-    pub(crate) fn start(
-        command: Command,
-        grant: &ProcessGrant,
-        workspace: &Path,
-        environment: &[(String, String)],
-        redacted: &Secrets,
-        confinement: Option<&dyn Confinement>,
-    ) -> Result<Self, ProcessError> {
-        let started = spawn(&command, grant, workspace, environment, Stdio::piped(), confinement)?;
-        let Started { group, mut child, after } = started;
+impl ChildProgram {
+    /// Starts a program, which is killed when `timeout` is over.
+    ///
+    /// # Errors
+    /// It did not start.
+    pub fn start(
+        command: ProgramCommand,
+        setup: &ProgramSetup,
+        timeout: Option<Duration>,
+    ) -> Result<Self, ProgramError> {
+        let Started { group, mut child, after } = spawn(&command, setup, Stdio::piped())?;
+        let redacted = &setup.redacted;
         let group = Arc::new(group);
         Ok(Self(Some(RunningChild {
             stdin: Stdin { pipe: child.stdin.take(), first: command.stdin.into(), closes: false },
             stdout: Pipe::new(child.stdout.take(), redacted),
             stderr: Pipe::new(child.stderr.take(), redacted),
             exit: None,
-            _timer: command.timeout_ms.map(|ms| Timer::start(group.clone(), Duration::from_millis(ms.into()))),
+            _timer: timeout.map(|time| Timer::start(group.clone(), time)),
             child,
             group,
             _after: after,
         })))
     }
 
+    /// Returns whether the program was not yet seen to end.
+    pub fn is_running(&self) -> bool {
+        self.0.as_ref().is_some_and(|running| running.exit.is_none())
+    }
+
+    /// Kills the process group. Every later use is an error.
+    pub fn end_with_call(&mut self) {
+        self.0 = None;
+    }
+
     /// Writes to the program's standard input. Returns the number of bytes, which is 0 when the time is over.
-    pub(crate) async fn write(&mut self, data: &[u8], wait: &Wait) -> Result<u32, ProcessError> {
+    ///
+    /// # Errors
+    /// The program has closed its input or ended with its call, or the call was cancelled.
+    pub async fn write(&mut self, data: &[u8], wait: &ChildWait) -> Result<u32, ProgramError> {
         let RunningChild { stdin, stdout, stderr, .. } = self.running()?;
         let data = &data[..data.len().min(MAX_WRITE)];
         if data.is_empty() {
@@ -125,7 +101,7 @@ impl Child {
                 biased;
                 () = wait.token.cancelled() => return Err(cancelled()),
                 written = &mut writing => {
-                    return written.map_err(|error| ProcessError::Io(format!("could not write to the program: {error}")));
+                    return written.map_err(|error| ProgramError::Io(format!("could not write to the program: {error}")));
                 }
                 () = stdout.fill() => {}
                 () = stderr.fill() => {}
@@ -135,25 +111,28 @@ impl Child {
     }
 
     /// Closes the program's standard input, once it has the input that the program reads first.
-    pub(crate) fn close_stdin(&mut self) {
+    pub fn close_stdin(&mut self) {
         if let Some(running) = &mut self.0 {
             running.stdin.close();
         }
     }
 
-    /// Reads at most `limit` bytes of an output stream.
-    pub(crate) async fn read(
+    /// Reads at most `limit` bytes of an output stream, 1 to 1 MiB.
+    ///
+    /// # Errors
+    /// The program ended with its call, or the call was cancelled.
+    pub async fn read(
         &mut self,
-        source: OutputStream,
+        source: OutputSource,
         limit: u32,
-        wait: &Wait,
-    ) -> Result<ReadResult, ProcessError> {
+        wait: &ChildWait,
+    ) -> Result<ProgramRead, ProgramError> {
         let RunningChild { stdin, stdout, stderr, .. } = self.running()?;
         let limit = usize::try_from(limit.clamp(1, MAX_READ)).unwrap_or(usize::MAX);
         loop {
             let read = match source {
-                OutputStream::Stdout => stdout.take_output(limit),
-                OutputStream::Stderr => stderr.take_output(limit),
+                OutputSource::Stdout => stdout.take_output(limit),
+                OutputSource::Stderr => stderr.take_output(limit),
             };
             if let Some(read) = read {
                 return Ok(read);
@@ -164,13 +143,16 @@ impl Child {
                 () = stdout.fill() => {}
                 () = stderr.fill() => {}
                 () = stdin.feed() => {}
-                () = sleep_until(wait.until) => return Ok(ReadResult::TimedOut),
+                () = sleep_until(wait.until) => return Ok(ProgramRead::TimedOut),
             }
         }
     }
 
     /// Waits for the end of the program. `None` when the time is over.
-    pub(crate) async fn wait(&mut self, wait: &Wait) -> Result<Option<Exit>, ProcessError> {
+    ///
+    /// # Errors
+    /// The program ended with its call, or the call was cancelled.
+    pub async fn wait(&mut self, wait: &ChildWait) -> Result<Option<ProgramExit>, ProgramError> {
         let RunningChild { child, group, stdin, stdout, stderr, exit, .. } = self.running()?;
         while exit.is_none() {
             tokio::select! {
@@ -179,7 +161,7 @@ impl Child {
                 ended = child.wait() => {
                     // Its number is free from now on, unless it left processes in its group.
                     group.kill();
-                    *exit = Some(ended.map_err(|error| ProcessError::Io(error.to_string()))?);
+                    *exit = Some(ended.map_err(|error| ProgramError::Io(error.to_string()))?);
                 }
                 () = stdout.fill() => {}
                 () = stderr.fill() => {}
@@ -187,18 +169,18 @@ impl Child {
                 () = sleep_until(wait.until) => return Ok(None),
             }
         }
-        Ok(exit.map(|status| Exit { code: status.code(), signal: signal_of(status) }))
+        Ok(exit.map(ProgramExit::from))
     }
 
     /// Kills the process group.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(running) = &self.0 {
             running.group.kill();
         }
     }
 
-    fn running(&mut self) -> Result<&mut RunningChild, ProcessError> {
-        let ended = || ProcessError::Io("the program ended with the call that started it".to_owned());
+    fn running(&mut self) -> Result<&mut RunningChild, ProgramError> {
+        let ended = || ProgramError::Io("the program ended with the call that started it".to_owned());
         self.0.as_mut().ok_or_else(ended)
     }
 }
@@ -210,9 +192,11 @@ impl Drop for RunningChild {
 }
 
 /// The end of a wait: its time, or the cancellation of the call.
-pub(crate) struct Wait {
-    pub(crate) until: Instant,
-    pub(crate) token: CancellationToken,
+pub struct ChildWait {
+    /// The end of its time.
+    pub until: Instant,
+    /// Cancelled with the call.
+    pub token: CancellationToken,
 }
 
 /// Kills a program at its timeout, also while the guest does not wait for it.
@@ -303,12 +287,12 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
     }
 
     /// Takes the collected data, or the end of the stream. `None` when neither is there.
-    fn take_output(&mut self, limit: usize) -> Option<ReadResult> {
+    fn take_output(&mut self, limit: usize) -> Option<ProgramRead> {
         if self.unread.is_empty() {
-            return self.stream.is_none().then_some(ReadResult::End);
+            return self.stream.is_none().then_some(ProgramRead::End);
         }
         let taken = self.unread.drain(..limit.min(self.unread.len())).collect();
-        Some(ReadResult::Data(taken))
+        Some(ProgramRead::Data(taken))
     }
 
     /// Collects some output, or notes the end. The sizes and times of its pieces do not depend on secrets: lines at
@@ -340,16 +324,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
 }
 
 /// The error of a call that was cancelled. The guest has read the output so far.
-fn cancelled() -> ProcessError {
-    let nothing = || Captured { head: Vec::new(), tail: Vec::new(), total: 0 };
-    ProcessError::Cancelled(Output {
-        exit_code: None,
-        signal: None,
-        stdout: nothing(),
-        stderr: nothing(),
-        spilled_to: None,
-        duration_ms: 0,
-    })
+fn cancelled() -> ProgramError {
+    ProgramError::Cancelled(ProgramOutput::default())
 }
 
 #[cfg(test)]
@@ -363,7 +339,7 @@ mod tests {
         let mut pipe = Pipe::new(Some(endless), &Secrets::default());
         while pipe.fill().now_or_never().is_some() {}
         assert_eq!(pipe.unread.len(), MAX_UNREAD);
-        assert!(matches!(pipe.take_output(10), Some(ReadResult::Data(data)) if data == b"xxxxxxxxxx"));
+        assert!(matches!(pipe.take_output(10), Some(ProgramRead::Data(data)) if data == b"xxxxxxxxxx"));
         assert!(pipe.fill().now_or_never().is_some());
         assert!(pipe.fill().now_or_never().is_none());
     }
@@ -393,14 +369,14 @@ mod tests {
             let started = Instant::now();
             tokio::io::AsyncWriteExt::write_all(&mut program, format!("a line\n{said}").as_bytes()).await.unwrap();
             pipe.fill().await;
-            assert!(matches!(pipe.take_output(99), Some(ReadResult::Data(data)) if data == b"a line\n"));
+            assert!(matches!(pipe.take_output(99), Some(ProgramRead::Data(data)) if data == b"a line\n"));
             // A caller that waits a little at a time gets it, too.
             while pipe.take_output(0).is_none() {
                 let _ = tokio::time::timeout(IDLE / 10, pipe.fill()).await;
             }
             assert_eq!(started.elapsed(), IDLE);
             let said = said.replace("hunter2-hunter2-hunter2", "[redacted]");
-            assert!(matches!(pipe.take_output(99), Some(ReadResult::Data(data)) if data == said.as_bytes()));
+            assert!(matches!(pipe.take_output(99), Some(ProgramRead::Data(data)) if data == said.as_bytes()));
         }
     }
 
@@ -409,11 +385,11 @@ mod tests {
         let mut pipe = Pipe::new(Some(&b"ab"[..]), &Secrets::default());
         pipe.fill().await;
         pipe.fill().await;
-        assert!(matches!(pipe.take_output(1), Some(ReadResult::Data(data)) if data == b"a"));
-        assert!(matches!(pipe.take_output(9), Some(ReadResult::Data(data)) if data == b"b"));
+        assert!(matches!(pipe.take_output(1), Some(ProgramRead::Data(data)) if data == b"a"));
+        assert!(matches!(pipe.take_output(9), Some(ProgramRead::Data(data)) if data == b"b"));
         assert!(
-            matches!(pipe.take_output(9), Some(ReadResult::End))
-                && matches!(pipe.take_output(9), Some(ReadResult::End))
+            matches!(pipe.take_output(9), Some(ProgramRead::End))
+                && matches!(pipe.take_output(9), Some(ProgramRead::End))
         );
         assert!(pipe.fill().now_or_never().is_none());
     }

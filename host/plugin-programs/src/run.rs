@@ -1,21 +1,15 @@
-//! `process`: programs outside the sandbox of wasm.
+//! Programs that run to their end.
 //!
-//! A program runs in a separate process group, with an environment that holds only the granted variables. In every
-//! case, the group is killed in the end: when the program ends, at its timeout, when the call is cancelled, and when
-//! the call's future is dropped. Its output is kept in bounded memory: the start and the end of each stream, and all of
-//! it in a file once it is too much.
+//! Output is kept in bounded memory: the start and the end of each stream, and all of it in a file once it is too much.
 
-use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
-use crate::capability::files::account::Written;
-use crate::capability::process::ProcessGrant;
-use crate::host::confinement::{After, AfterProgram, Confinement, PlainProgram, exists};
-use crate::host::guard;
-use crate::host::spill::Spill;
+use crate::command::{CapturedOutput, ProgramCommand, ProgramError, ProgramExit, ProgramOutput, ProgramSetup};
+use crate::confinement::{After, AfterProgram, Confinement, PlainProgram, exists};
+use crate::guard;
+use crate::spill::{Spill, WriteBudget};
 use pinion_protocol::{Content, ToolProgress};
 use pinion_redact::{ByteRedactor, Secrets};
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -35,18 +29,19 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: usize = 2048;
 
 /// One program's run.
-pub(crate) struct Run {
-    pub(crate) grant: ProcessGrant,
-    pub(crate) workspace: PathBuf,
-    pub(crate) written: Arc<Written>,
-    pub(crate) deadline: Instant,
-    pub(crate) token: CancellationToken,
-    pub(crate) progress: Arc<dyn ToolProgress>,
-    /// Variables in addition to the grant's variables.
-    pub(crate) environment: Vec<(String, String)>,
-    /// Secrets among the variables, which are redacted in its output.
-    pub(crate) redacted: Secrets,
-    pub(crate) confinement: Option<Arc<dyn Confinement>>,
+pub struct ProgramRun {
+    /// Its surroundings.
+    pub setup: ProgramSetup,
+    /// Bytes to keep of each output stream, half from its start and half from its end. At most 1 MiB.
+    pub max_output: u32,
+    /// The limit of the file with its output.
+    pub budget: WriteBudget,
+    /// The time when it is killed.
+    pub deadline: Instant,
+    /// Kills it when it is cancelled.
+    pub token: CancellationToken,
+    /// Gets the output while it runs.
+    pub progress: Arc<dyn ToolProgress>,
 }
 
 /// The reason a program ended.
@@ -57,15 +52,17 @@ enum Cause {
     Cancelled,
 }
 
-impl Run {
-    pub(crate) async fn execute(self, command: Command) -> Result<Output, ProcessError> {
+impl ProgramRun {
+    /// Runs a program to its end, and kills everything that is left of its group.
+    ///
+    /// # Errors
+    /// It did not start, or was killed.
+    pub async fn execute(self, command: ProgramCommand) -> Result<ProgramOutput, ProgramError> {
         let started = Instant::now();
         let stdin = if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
-        let confinement = self.confinement.as_deref();
-        let started_program = spawn(&command, &self.grant, &self.workspace, &self.environment, stdin, confinement)?;
-        let Started { mut child, after, group } = started_program;
-        let spill = Spill::new(&self.grant.spill_directory, self.written.clone());
-        let mut streams = Streams::new(spill, command.max_output.min(MAX_KEPT_BYTES), &self.redacted);
+        let Started { mut child, after, group } = spawn(&command, &self.setup, stdin)?;
+        let spill = Spill::new(&self.setup.scratch, self.budget.clone());
+        let mut streams = Streams::new(spill, self.max_output.min(MAX_KEPT_BYTES), &self.setup.redacted);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (cause, status) = {
             let feeding = feed(stdin, command.stdin);
@@ -93,7 +90,7 @@ impl Run {
             }
             (cause, status)
         };
-        let status = status.transpose().map_err(|error| ProcessError::Io(error.to_string()))?;
+        let status = status.transpose().map_err(|error| ProgramError::Io(error.to_string()))?;
         let succeeded = status.is_some_and(|status| status.success());
         for line in after.finish(succeeded, &String::from_utf8_lossy(&streams.stderr.end())) {
             streams.add_stderr(format!("{line}\n").as_bytes());
@@ -101,28 +98,22 @@ impl Run {
         let output = streams.into_output(status, started.elapsed());
         match cause {
             Cause::Itself => Ok(output),
-            Cause::TimedOut => Err(ProcessError::TimedOut(output)),
-            Cause::Cancelled => Err(ProcessError::Cancelled(output)),
+            Cause::TimedOut => Err(ProgramError::TimedOut(output)),
+            Cause::Cancelled => Err(ProgramError::Cancelled(output)),
         }
     }
 }
 
 /// A program that was started. On drop, its group is killed before the work after it is done.
-pub(super) struct Started {
-    pub(super) group: ProcessGroup,
-    pub(super) child: Child,
-    pub(super) after: After,
+pub(crate) struct Started {
+    pub(crate) group: ProcessGroup,
+    pub(crate) child: Child,
+    pub(crate) after: After,
 }
 
-/// Starts a program in a separate process group. `environment` holds variables in addition to the grant's variables.
-pub(super) fn spawn(
-    command: &Command,
-    grant: &ProcessGrant,
-    workspace: &Path,
-    environment: &[(String, String)],
-    stdin: Stdio,
-    confinement: Option<&dyn Confinement>,
-) -> Result<Started, ProcessError> {
+/// Starts a program in a separate process group.
+pub(crate) fn spawn(command: &ProgramCommand, setup: &ProgramSetup, stdin: Stdio) -> Result<Started, ProgramError> {
+    let workspace = &setup.workspace;
     let directory = match &command.working_directory {
         // Through links, like the decision on the call: `link/..` is not the directory of `link`.
         Some(directory) => {
@@ -132,19 +123,18 @@ pub(super) fn spawn(
         None => workspace.to_owned(),
     };
     if !directory.is_dir() {
-        return Err(ProcessError::NotFound(format!("no such working directory: `{}`", directory.display())));
+        return Err(ProgramError::NotFound(format!("no such working directory: `{}`", directory.display())));
     }
     let place = ("PWD".to_owned(), directory.to_string_lossy().into_owned());
-    let granted = grant.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
-    let environment: Vec<_> = granted.chain(environment.iter().cloned()).chain([place]).collect();
+    let environment: Vec<_> = setup.environment.iter().cloned().chain([place]).collect();
     let plain = PlainProgram {
         program: &command.program,
-        arguments: &command.args,
+        arguments: &command.arguments,
         directory: &directory,
         environment: &environment,
-        scratch: &grant.spill_directory,
+        scratch: &setup.scratch,
     };
-    let (builder, ended) = builder(&plain, confinement)?;
+    let (builder, ended) = builder(&plain, setup.confinement.as_deref())?;
     let mut builder = tokio::process::Command::from(builder);
     builder.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
@@ -152,7 +142,7 @@ pub(super) fn spawn(
     let after = After::new(ended);
     let child = guard::spawn(&mut builder).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => not_found(&plain),
-        _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
+        _ => ProgramError::Io(format!("`{}` did not start: {error}", command.program)),
     })?;
     Ok(Started { group: ProcessGroup::from_child(&child), child, after })
 }
@@ -161,7 +151,7 @@ pub(super) fn spawn(
 fn builder(
     plain: &PlainProgram<'_>,
     confinement: Option<&dyn Confinement>,
-) -> Result<(std::process::Command, Option<AfterProgram>), ProcessError> {
+) -> Result<(std::process::Command, Option<AfterProgram>), ProgramError> {
     let Some(confinement) = confinement else {
         let mut builder = std::process::Command::new(plain.program);
         builder.args(plain.arguments).current_dir(plain.directory).env_clear();
@@ -171,12 +161,12 @@ fn builder(
     if !exists(plain) {
         return Err(not_found(plain));
     }
-    let confined = confinement.confine(plain).map_err(ProcessError::Denied)?;
+    let confined = confinement.confine(plain).map_err(ProgramError::Refused)?;
     Ok((confined.command, Some(confined.ended)))
 }
 
-fn not_found(plain: &PlainProgram<'_>) -> ProcessError {
-    ProcessError::NotFound(format!("no such program: `{}`", plain.program))
+fn not_found(plain: &PlainProgram<'_>) -> ProgramError {
+    ProgramError::NotFound(format!("no such program: `{}`", plain.program))
 }
 
 /// Writes the program's input. A program that does not read it is not an error.
@@ -187,14 +177,14 @@ async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
 }
 
 /// A process group, killed at the latest when this is dropped, and only once: its number may soon be another's.
-pub(super) struct ProcessGroup(AtomicI32);
+pub(crate) struct ProcessGroup(AtomicI32);
 
 impl ProcessGroup {
-    pub(super) fn from_child(child: &Child) -> Self {
+    pub(crate) fn from_child(child: &Child) -> Self {
         Self(AtomicI32::new(child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0)))
     }
 
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let group = self.0.swap(0, Ordering::AcqRel);
         if group != 0 {
             guard::kill(group);
@@ -302,31 +292,30 @@ impl Streams {
         text[skipped..].to_owned()
     }
 
-    fn into_output(mut self, status: Option<ExitStatus>, elapsed: Duration) -> Output {
+    fn into_output(mut self, status: Option<ExitStatus>, elapsed: Duration) -> ProgramOutput {
         if let Some([mut stdout, mut stderr]) = self.redactors.take() {
             self.add_stdout(&stdout.finish());
             self.add_stderr(&stderr.finish());
         }
         let truncated = self.stdout.overflows() || self.stderr.overflows();
-        Output {
-            exit_code: status.and_then(|status| status.code()),
-            signal: status.and_then(signal_of),
+        ProgramOutput {
+            exit: status.map(ProgramExit::from).unwrap_or_default(),
             stdout: self.stdout.into_captured(),
             stderr: self.stderr.into_captured(),
             spilled_to: self.spill.finish().filter(|_| truncated),
-            duration_ms: u32::try_from(elapsed.as_millis()).unwrap_or(u32::MAX),
+            duration: elapsed,
         }
     }
 }
 
-#[cfg(unix)]
-pub(super) fn signal_of(status: ExitStatus) -> Option<i32> {
-    std::os::unix::process::ExitStatusExt::signal(&status)
-}
-
-#[cfg(not(unix))]
-pub(super) fn signal_of(_status: ExitStatus) -> Option<i32> {
-    None
+impl From<ExitStatus> for ProgramExit {
+    fn from(status: ExitStatus) -> Self {
+        #[cfg(unix)]
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        #[cfg(not(unix))]
+        let signal = None;
+        Self { code: status.code(), signal }
+    }
 }
 
 /// Some bytes of a stream that is still open; closes it at its end. Never ends on a closed one.
@@ -377,19 +366,18 @@ impl RetainedOutput {
         if self.tail.is_empty() { self.head.clone() } else { self.tail.iter().copied().collect() }
     }
 
-    fn into_captured(mut self) -> Captured {
+    fn into_captured(mut self) -> CapturedOutput {
         if !self.overflows() {
             self.head.extend(self.tail.drain(..));
         }
-        Captured { head: self.head, tail: self.tail.into(), total: self.total }
+        CapturedOutput { head: self.head, tail: self.tail.into(), total: self.total }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Limits;
-    use crate::convert::clip;
+    use std::path::Path;
 
     #[test]
     fn what_fits_is_kept_whole() {
@@ -435,7 +423,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn output_before_a_silence_is_shown_at_once() {
         let shown = Shown::default();
-        let spill = Spill::new(Path::new("unused"), Written::new(&Limits::default()));
+        let spill = Spill::new(Path::new("unused"), Arc::new(|bytes| bytes));
         let mut streams = Streams::new(spill, 1024, &Secrets::default());
         let (mut program, stdout) = tokio::io::duplex(64);
         let reading = streams.read(Some(stdout), None::<tokio::io::Empty>, &shown);
@@ -459,8 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn clips_end_where_characters_do() {
-        assert_eq!(clip("aé", 2), "a");
+    fn clips_begin_where_characters_do() {
         assert_eq!(clip_start("éa", 2), "a");
     }
 }

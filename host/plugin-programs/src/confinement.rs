@@ -1,7 +1,7 @@
 //! The port that an application implements to confine the programs that plugins start.
 //!
-//! The runtime decides whether a plugin may start programs at all. The application decides on the operating system's
-//! protection around them, and passes a [`Confinement`] in the [`RuntimeConfig`](crate::RuntimeConfig).
+//! The plugin runtime decides whether a plugin may start programs at all. The application decides on the operating
+//! system's protection around them, and passes a [`Confinement`] to the runtime.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub struct PlainProgram<'a> {
 
 /// A program that is ready to run confined.
 pub struct ConfinedProgram {
-    /// Starts it. The runtime sets the streams and the process group.
+    /// Starts it. This crate sets the streams and the process group.
     pub command: Command,
     /// Called once, when the program and its process group were killed or have ended: with true if it succeeded, and
     /// the known part of its error stream. Returns lines for the reader of that stream.
@@ -44,15 +44,15 @@ pub trait Confinement: Send + Sync {
 }
 
 /// A task that runs once a program has ended, also if its call was dropped.
-pub(super) struct After(Option<AfterProgram>);
+pub(crate) struct After(Option<AfterProgram>);
 
 impl After {
-    pub(super) fn new(ended: Option<AfterProgram>) -> Self {
+    pub(crate) fn new(ended: Option<AfterProgram>) -> Self {
         Self(ended)
     }
 
     /// Runs the task and returns the lines that it adds to the output.
-    pub(super) fn finish(mut self, succeeded: bool, stderr: &str) -> Vec<String> {
+    pub(crate) fn finish(mut self, succeeded: bool, stderr: &str) -> Vec<String> {
         self.0.take().map(|ended| ended(succeeded, stderr)).unwrap_or_default()
     }
 }
@@ -67,7 +67,7 @@ impl Drop for After {
 
 /// Returns whether a program can be found. A confined program is looked up where a missing program could not be
 /// reported.
-pub(super) fn exists(program: &PlainProgram<'_>) -> bool {
+pub(crate) fn exists(program: &PlainProgram<'_>) -> bool {
     if program.program.contains('/') {
         return program.directory.join(program.program).exists();
     }

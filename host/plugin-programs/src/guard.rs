@@ -61,14 +61,14 @@ fn groups_left(mut input: impl Read, exists: impl Fn(i32) -> bool) -> BTreeSet<i
 }
 
 /// Starts a program that begins a process group, which the guard knows before the program runs.
-pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     let Some(process) = process() else { return command.spawn() };
     process.introduce(command);
     command.spawn().inspect_err(|_| process.send_number(0))
 }
 
 /// Tells the guard that a process group is gone.
-pub(super) fn forget(group: i32) {
+pub(crate) fn forget(group: i32) {
     if let Some(process) = process() {
         process.send_number(group.wrapping_neg());
     }
@@ -86,7 +86,7 @@ fn process() -> Option<&'static imp::GuardProcess> {
 }
 
 /// Kills a process group. Refuses process groups of the system and of this process.
-pub(super) fn kill(group: i32) {
+pub(crate) fn kill(group: i32) {
     if group > 1 {
         imp::kill(group);
     }
