@@ -329,7 +329,7 @@ fn guide_covers_every_interface_and_every_command() {
 /// The limits that the guide lists have the defaults that it says.
 #[test]
 fn limits_in_the_guide_are_those_of_the_runtime() {
-    let limits = fs::read_to_string(root().join("host/plugin-runtime/src/limits.toml")).unwrap();
+    let limits = fs::read_to_string(root().join("host/plugin-limits/src/limits.toml")).unwrap();
     let default = limits.split("[default]").nth(1).unwrap().split("[ceiling]").next().unwrap();
     let value = |key: &str| {
         let line = default.lines().find_map(|line| line.strip_prefix(&format!("{key} = "))).unwrap();

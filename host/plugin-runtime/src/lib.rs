@@ -51,10 +51,9 @@ mod calls;
 mod capability;
 mod convert;
 mod engine;
-mod errors;
 mod host;
 mod host_info;
-mod limits;
+mod load_error;
 mod loading;
 mod manifest;
 #[cfg(feature = "openapi")]
@@ -82,10 +81,8 @@ pub use capability::session::SessionAccess;
 pub use capability::storage::{StorageGrant, StorageQuota};
 pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
 pub use engine::EngineError;
-pub use errors::fault::{FaultKind, PluginFault};
-pub use errors::load::LoadError;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
-pub use limits::{EngineLimits, Limits, PartialLimits};
+pub use load_error::LoadError;
 pub use loading::cache::{CacheKey, CodeOrigin};
 pub use loading::compiler::{Compiler, compile_for_parent};
 pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
@@ -95,6 +92,7 @@ pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
+pub use pinion_plugin_limits::{EngineLimits, FaultKind, Limits, PartialLimits, PluginFault};
 pub use pinion_plugin_programs::{
     AfterProgram, ConfinedProgram, Confinement, PlainProgram, ProgramGroup, guard_for_parent, guard_programs,
 };

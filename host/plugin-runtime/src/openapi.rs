@@ -21,7 +21,7 @@
 //! ```
 
 use crate::capability::table::Grants;
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::PluginSource;
 use crate::policy::{Ceiling, Component, PluginPolicy};

@@ -8,7 +8,7 @@
 //! beyond the ceiling loads, and the additions are held back.
 
 use crate::capability::table::{Asks, Grants};
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::PluginSource;
 use crate::loading::wording::folded;

@@ -5,13 +5,12 @@
 //! wake no thread. Where other programs keep the cores awake, the thread that spins is often the one that does not run:
 //! [`Spinning`] learns from each call whether spinning helps.
 
-use crate::calls::deadline::Deadline;
 use crate::calls::instance::FinishedJob;
-use crate::calls::spinning::{CallTask, LINGER, Spinning, spin};
-use crate::engine::{Engine, cores};
-use crate::errors::fault::FaultKind;
+use crate::calls::spinning::{CallTask, LINGER, spin};
+use crate::engine::Engine;
 use crate::loading::program::InstanceTemplate;
 use crate::shared::Shared;
+use pinion_plugin_limits::{Deadline, FaultKind, Spinning, cores};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot::error::TryRecvError;

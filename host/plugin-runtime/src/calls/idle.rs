@@ -9,7 +9,7 @@
 
 use crate::calls::state::{CallState, State};
 use crate::capability::authority::CallKind;
-use crate::limits::shares::{IdlePlace, Share};
+use pinion_plugin_limits::{IdlePlace, Share};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmtime::Store;

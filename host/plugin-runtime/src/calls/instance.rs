@@ -8,7 +8,6 @@
 //! A plugin whose grants only let it wait for others runs where its caller does, because waking threads would cost more than
 //! its own work. It moves to a thread of the pool once it has computed for [`MAX_HERE`].
 
-use crate::calls::deadline::{Clock, Deadline, Stopped};
 use crate::calls::handover::{hand_over, start};
 use crate::calls::idle::{IdleKind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
@@ -16,11 +15,10 @@ use crate::capability::authority::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::engine::image::create_images;
-use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::host_info::GenerationSettings;
-use crate::limits::permits::Waits;
 use crate::loading::program::{Code, Exported, InstanceTemplate};
 use crate::shared::Shared;
+use pinion_plugin_limits::{CallClock, Circumstances, Deadline, FaultKind, GuestError, PluginFault, Stopped, Waits};
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -148,10 +146,10 @@ impl Setup {
     }
 
     /// The clock of the call, if it may wait for a person.
-    pub(crate) fn clock(&self) -> Option<Clock> {
+    pub(crate) fn clock(&self) -> Option<CallClock> {
         let may_wait = self.authority.is_granted::<Ui>() || self.call_depth() > 0;
         let services = self.services.clone().filter(|_| may_wait);
-        services.map(Clock::Services).or_else(|| self.agents.clone().map(Clock::Agents))
+        services.map(CallClock::Services).or_else(|| self.agents.clone().map(CallClock::Agents))
     }
 
     /// The setup of a job that the host starts for itself.

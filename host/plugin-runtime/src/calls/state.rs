@@ -1,20 +1,16 @@
 //! The host's data for one instance: its WASI view, its limits and its account.
 
-use crate::calls::deadline::Deadline;
-use crate::calls::limiter::Limiter;
 use crate::capability::account::Accounts;
 use crate::capability::authority::CallAuthority;
 use crate::capability::http::wasi::WasiRequests;
 use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
 use crate::capability::process::child::ChildPrograms;
-use crate::errors::fault::{Exceeded, FaultKind};
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::GuestStderr;
 use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};
-use crate::limits::Limits;
-use crate::limits::shares::Share;
 use pinion_egress::Client;
+use pinion_plugin_limits::{Deadline, Exceeded, FaultKind, Limiter, Limits, Share};
 use pinion_plugin_programs::Confinement;
 use pinion_plugin_storage::SharedStores;
 use pinion_protocol::{Content, Ledger, Services, SubAgents, ToolProgress};

@@ -3,7 +3,7 @@
 use super::definition::{Capability, CapabilityAccount as _};
 use super::list::with_capabilities;
 use super::*;
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::Ledger;
 
 macro_rules! accounts {

@@ -2,7 +2,7 @@
 
 use super::files::place::FileAuthority;
 use super::table::{Asks, Granted, Grants, Missing};
-use crate::limits::descriptors::Share;
+use pinion_plugin_limits::DescriptorShare;
 use pinion_plugin_storage::PluginIdentity;
 use pinion_protocol::Authority;
 use pinion_workspace::grants::protected::Protected;
@@ -26,7 +26,7 @@ pub(crate) struct PluginAuthority {
     /// The owner of stored values.
     identity: PluginIdentity,
     files: FileAuthority,
-    descriptors: Arc<Share>,
+    descriptors: Arc<DescriptorShare>,
     /// The command that grants it more, where the config does not.
     hint: Option<String>,
     only_waits: bool,
@@ -78,7 +78,7 @@ impl PluginAuthority {
         surroundings: &SharedAuthority,
         asks: &Asks,
         grants: &Grants,
-        descriptors: Arc<Share>,
+        descriptors: Arc<DescriptorShare>,
     ) -> Self {
         let grants = grants.clone().cut_to(asks);
         let only_waits = grants.only_wait();
@@ -168,7 +168,7 @@ impl PluginAuthority {
     }
 
     /// The plugin's share of the descriptors of this process.
-    pub(crate) fn descriptors(&self) -> &Arc<Share> {
+    pub(crate) fn descriptors(&self) -> &Arc<DescriptorShare> {
         &self.descriptors
     }
 

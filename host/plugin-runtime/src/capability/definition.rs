@@ -1,7 +1,7 @@
 //! The contract that the module of a capability implements.
 
 use crate::capability::secrets::source::SecretSource;
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::{Authority, Ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

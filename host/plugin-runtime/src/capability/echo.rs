@@ -3,7 +3,7 @@
 //! A plugin that is granted `echo` may call `pinion:plugin/echo` from tools that declare the effect `network`.
 
 use super::definition::{Capability, GrantContext};
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::{Authority, Ledger};
 use std::path::Path;
 
@@ -100,7 +100,7 @@ mod tests {
     use crate::capability::secrets::{NoSecrets, SecretSource};
     use crate::capability::table::{Asks, GrantTable, Grants, capability_forms};
     use crate::engine::Engine;
-    use crate::limits::EngineLimits;
+    use pinion_plugin_limits::EngineLimits;
     use pinion_workspace::grants::roots::WorkspaceRoot;
     use std::collections::BTreeMap;
     use std::sync::Arc;

@@ -3,13 +3,12 @@
 pub(crate) mod image;
 pub(crate) mod pagemap;
 
-use crate::limits::EngineLimits;
 use crate::loading::functions::Functions;
+use pinion_plugin_limits::EngineLimits;
 use std::hash::{Hash as _, Hasher};
 use std::io;
-use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wasmtime::component::Component;
@@ -107,12 +106,6 @@ impl Engine {
         self.ticker.enter();
         InterruptGuard(&self.ticker)
     }
-}
-
-/// The number of threads that run at once on this machine. Looked up once, because the system answers through several files.
-pub(crate) fn cores() -> usize {
-    static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
-    *CORES
 }
 
 fn compatibility(engine: &wasmtime::Engine) -> String {

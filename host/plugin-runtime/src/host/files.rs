@@ -23,8 +23,8 @@ use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::files::account::FilesAccount;
 use crate::host::written::Limited;
-use crate::limits::descriptors::{Permit, are_handles_used_up};
 use cap_primitives::fs::Metadata;
+use pinion_plugin_limits::{DescriptorPermit, are_handles_used_up};
 use pinion_workspace::grants::access::FileAccess;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Resource};
@@ -292,7 +292,7 @@ impl WasiFiles<'_> {
     }
 
     /// Enters a new handle, if its target may be used.
-    fn keep(&mut self, fd: Fd, at: &At, permit: Permit) -> FsResult<Fd> {
+    fn keep(&mut self, fd: Fd, at: &At, permit: DescriptorPermit) -> FsResult<Fd> {
         let permit = Arc::new(permit);
         let (handle, file) = match self.wasi.table.get(&fd)? {
             Descriptor::File(file) => (Handle::File { permit }, file.file.clone()),
@@ -339,7 +339,7 @@ impl WasiFiles<'_> {
     }
 
     /// The descriptor behind a file, which its streams keep open.
-    fn permit(&self, fd: &Fd) -> FsResult<Arc<Permit>> {
+    fn permit(&self, fd: &Fd) -> FsResult<Arc<DescriptorPermit>> {
         match self.live(fd)? {
             Handle::File { permit } => Ok(permit.clone()),
             Handle::Granted(_) | Handle::Directory { .. } => Err(ErrorCode::IsDirectory.into()),
@@ -367,7 +367,7 @@ impl WasiFiles<'_> {
         stream: Resource<DynInputStream>,
         file: Arc<std::fs::File>,
         at: u64,
-        permit: Arc<Permit>,
+        permit: Arc<DescriptorPermit>,
     ) -> FsResult<Resource<DynInputStream>> {
         let (hold, alive) = StreamHold::new(permit);
         self.handles.add(stream.rep(), Handle::Input(alive));
@@ -381,7 +381,7 @@ impl WasiFiles<'_> {
         &mut self,
         stream: Resource<DynOutputStream>,
         at: u64,
-        permit: Arc<Permit>,
+        permit: Arc<DescriptorPermit>,
     ) -> FsResult<Resource<DynOutputStream>> {
         let (hold, alive) = StreamHold::new(permit);
         self.handles.add(stream.rep(), Handle::Output(alive));

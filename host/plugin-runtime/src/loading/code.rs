@@ -5,8 +5,8 @@
 //! again soon stays in addition to the rest.
 
 use crate::calls::idle::IdleInstances;
-use crate::errors::fault::GuestError;
 use crate::loading::program::Code;
+use pinion_plugin_limits::GuestError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! A component that is not part of this program is compiled in a child process where the embedder names one, see
 //! [`crate::loading::compiler`]. Without one, only components of moderate [`Weight`] are compiled, on a thread.
 
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use crate::loading::compiler::{Compiled, Compiler};
 use crate::loading::functions::Sharing;
 use crate::loading::source::PluginSource;

@@ -10,10 +10,9 @@
 //! stdout; the end of stdin means that the caller stopped waiting.
 
 use crate::engine::compile_alone;
-use crate::errors::fault::bytes as bytes_of;
-use crate::errors::load::LoadError;
-use crate::limits::EngineLimits;
+use crate::load_error::LoadError;
 use crate::loading::functions::{Functions, MAX_BYTES as MAX_FUNCTIONS};
+use pinion_plugin_limits::{EngineLimits, format_bytes};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -106,7 +105,8 @@ async fn exchange(
             Err(LoadError::Compile { message, key: "compile-seconds" })
         }
         Some(_) => {
-            let message = format!("compiling it takes more than {} of memory", bytes_of(limits.compile_memory_bytes));
+            let message =
+                format!("compiling it takes more than {} of memory", format_bytes(limits.compile_memory_bytes));
             Err(LoadError::Compile { message, key: "compile-memory-bytes" })
         }
         None => Err(LoadError::Link { message: error.trim().to_owned(), source: None }),

@@ -6,9 +6,7 @@
 use crate::capability::authority::PluginAuthority;
 use crate::capability::hooks::Hooks;
 use crate::capability::table::Grants;
-use crate::errors::load::LoadError;
-use crate::limits::shares::Share;
-use crate::limits::{Limits, PartialLimits};
+use crate::load_error::LoadError;
 use crate::loading::blocking;
 use crate::loading::cache::CodeOrigin;
 use crate::loading::code::{CachedCode, HeldCode};
@@ -25,6 +23,7 @@ use crate::loading::wording::{self, FoldedNames};
 use crate::manifest::{Exports, Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling};
 use crate::shared::Shared;
+use pinion_plugin_limits::{Limits, PartialLimits, Share};
 use pinion_plugin_storage::PluginIdentity;
 use pinion_protocol::HookPoint;
 use serde_json::Value;

@@ -6,11 +6,11 @@
 //! the index after the start. So an index that is damaged, evicted, or written by two processes at once costs time and
 //! decides nothing.
 
-use crate::limits::shares::MAX_PLUGINS;
 use crate::loading::cache::{CachedContent, CodeCache};
 use crate::loading::described::{ComponentFileState, Described};
 use crate::loading::look::{SourceMetadata, own_file};
 use crate::loading::source::{PluginLocation, PluginSource};
+use pinion_plugin_limits::MAX_PLUGINS;
 use pinion_workspace::grants::protected::Protected;
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;

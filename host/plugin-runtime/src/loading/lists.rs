@@ -4,7 +4,7 @@
 //! `registry::offers` asks it, and a [`Generation`](crate::loading::generation::Generation) checks the answer under the
 //! ceiling of its grants.
 
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::InstanceTemplate;
 use crate::loading::served::Served;

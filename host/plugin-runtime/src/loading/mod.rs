@@ -29,7 +29,7 @@ pub(crate) mod stamp;
 pub(crate) mod weight;
 pub(crate) mod wording;
 
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use std::future::pending;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, spawn_blocking};

@@ -3,12 +3,10 @@
 use crate::calls::idle::IdleInstances;
 use crate::calls::state::State;
 use crate::capability::authority::PluginAuthority;
-use crate::errors::fault::GuestError;
-use crate::errors::load::LoadError;
-use crate::limits::Limits;
-use crate::limits::shares::Share;
+use crate::load_error::LoadError;
 use crate::loading::code::HeldCode;
 use crate::manifest::{Exports, export_names};
+use pinion_plugin_limits::{GuestError, Limits, Share};
 use pinion_protocol::HookPoint;
 use std::sync::Arc;
 use tokio::sync::Notify;

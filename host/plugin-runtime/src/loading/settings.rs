@@ -1,8 +1,8 @@
 //! The settings of one plugin, as the embedder's policy decides them.
 
 use crate::capability::table::Grants;
-use crate::limits::PartialLimits;
 use crate::policy::Ceiling;
+use pinion_plugin_limits::PartialLimits;
 use serde_json::Value;
 
 /// The user's settings for one plugin.

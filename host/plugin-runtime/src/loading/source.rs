@@ -1,6 +1,6 @@
 //! Sources of components: this program, or a file.
 
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use crate::loading::component_file::read_component;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Inspection;

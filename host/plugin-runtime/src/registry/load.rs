@@ -3,8 +3,7 @@
 //! It reads, compiles, links and describes without any lock, and takes the lock of the slots only to settle.
 
 use crate::calls::session::SessionInstance;
-use crate::errors::load::LoadError;
-use crate::limits::shares::Share;
+use crate::load_error::LoadError;
 use crate::loading::blocking;
 use crate::loading::generation::{Announce, CompiledAhead, Generation, compile_ahead};
 use crate::loading::last_offer;
@@ -17,6 +16,7 @@ use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::displaced;
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::shared::Shared;
+use pinion_plugin_limits::Share;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -2,7 +2,6 @@
 
 use crate::calls::instance::{self, FinishedJob, InstanceJob, Setup};
 use crate::calls::session::{Hold, Inheritance, SessionInstance};
-use crate::limits::{HOOK_MS, Limits};
 use crate::loading::describe::ListOffer;
 use crate::loading::generation::Generation;
 use crate::loading::lists::{ListedTool, Lists};
@@ -11,6 +10,7 @@ use crate::loading::program::InstanceTemplate;
 use crate::loading::source::PluginSource;
 use crate::loading::stamp::Stamp;
 use crate::shared::Shared;
+use pinion_plugin_limits::{HOOK_MS, Limits};
 use std::sync::{Arc, OnceLock};
 
 /// A generation that answers calls.

@@ -34,7 +34,6 @@ use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
 use crate::host_info::GenerationSettings;
 use crate::host_info::LoadedPlugins;
-use crate::limits::shares::Share;
 use crate::loading::source::{FileOrigin, PluginSource};
 use crate::loading::stamp::Stamp;
 use crate::policy::PluginPolicy;
@@ -48,6 +47,7 @@ use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::PluginSlot;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
+use pinion_plugin_limits::Share;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -178,7 +178,8 @@ impl Registry {
         for source in sources {
             if known.insert(SourceKey::from_source(&source)) {
                 let number = self.next_number();
-                let mut slot = PluginSlot::new(number, source, Share::new(number, &self.shared.counts));
+                let mut slot =
+                    PluginSlot::new(number, source, Share::new(number, &self.shared.counts).map_err(Into::into));
                 let (beginning, phase) = self.attempt(&mut slot, LoadReason::Code);
                 begun.push(beginning);
                 loading.push(phase);

@@ -6,7 +6,7 @@
 //!
 //! Names that appear while a plugin runs lose to names of loads at a start, and win over names of later loads.
 
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use crate::loading::generation::Generation;
 use crate::loading::lists::Lists;
 use crate::registry::loaded::Loaded;

@@ -1,6 +1,6 @@
 //! Notices about plugins, for the application.
 
-use crate::errors::load::LoadError;
+use crate::load_error::LoadError;
 use pinion_protocol::HookPoint;
 
 /// A plugin was loaded, refused, restricted or removed.

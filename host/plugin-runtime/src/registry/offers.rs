@@ -11,7 +11,6 @@
 
 use crate::capability::mcp::Mcp;
 use crate::convert::clip;
-use crate::errors::fault::PluginFault;
 use crate::loading::blocking;
 use crate::loading::last_offer;
 use crate::loading::lists::Lists;
@@ -25,6 +24,7 @@ use crate::registry::offer_task::OfferTask;
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::PluginSlot;
 use futures_util::future::join_all;
+use pinion_plugin_limits::PluginFault;
 use std::future::pending;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -1,13 +1,13 @@
 //! Slots: the sources of plugins, in the order of their addition, each with its current generation.
 
-use crate::errors::load::LoadError;
-use crate::limits::shares::Share;
+use crate::load_error::LoadError;
 use crate::loading::source::{FileOrigin, PluginSource};
 use crate::loading::stamp::Stamp;
 use crate::registry::attempt::{FileState, LoadAttempt};
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::offer_task::OfferTask;
+use pinion_plugin_limits::Share;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::time::Instant;

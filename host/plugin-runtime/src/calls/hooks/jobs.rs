@@ -6,7 +6,7 @@ use crate::bindings::exports::pinion::plugin::before_tool_call::Verdict;
 use crate::bindings::pinion::plugin::types::{CallContext, ToolCall, ToolError, ToolOutput};
 use crate::calls::instance::{InstanceJob, Live};
 use crate::convert;
-use crate::errors::fault::GuestError;
+use pinion_plugin_limits::GuestError;
 use pinion_protocol::HookPoint;
 use std::sync::Arc;
 use wasmtime::component::ComponentExportIndex;

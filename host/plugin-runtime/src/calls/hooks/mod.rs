@@ -3,7 +3,7 @@
 //! The plugins with a hook are called one after the other, in the order of their loading, each with the changes of
 //! those before it. As for tools, the current generation answers, and a plugin whose file has changed is reloaded
 //! first, but for no longer than a hook may take: the generation before answers then. A hook runs with the authority of
-//! a command of its plugin, for at most [`HOOK_MS`](crate::limits::HOOK_MS), which includes the wait for its turn.
+//! a command of its plugin, for at most [`HOOK_MS`](pinion_plugin_limits::HOOK_MS), which includes the wait for its turn.
 //!
 //! A hook that checks and fails denies the call or rejects the prompt; any other failure changes nothing. Both are reported.
 
@@ -20,10 +20,10 @@ use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
 use crate::calls::instance::{FinishedJob, InstanceJob, Setup};
 use crate::calls::state::NoProgress;
 use crate::convert;
-use crate::errors::fault::{FaultKind, PluginFault};
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
+use pinion_plugin_limits::{FaultKind, PluginFault};
 use pinion_protocol::hook::{
     AcceptedCall, AddedInstructions, ArgumentCheck, CallFailure, CallOutcome, CheckedCall, CheckedPrompt, HookedCall,
     ReplacedPart, RevisedCall,

@@ -5,8 +5,7 @@
 //! fault.
 
 use crate::capability::authority::Denied;
-use crate::errors::fault::Exceeded;
-use crate::limits::Limits;
+use pinion_plugin_limits::{Exceeded, Limits};
 use pinion_plugin_programs::WriteBudget;
 use pinion_protocol::Ledger;
 use std::sync::Arc;

@@ -5,11 +5,10 @@ use super::denial::denied;
 use super::wasi::{Sending, internal_error};
 use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::bindings::pinion::plugin::http::{self, Failure, HttpError, Request, Response};
-use crate::calls::limiter::Reserved;
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
-use crate::errors::fault::FaultKind;
 use pinion_egress::{Client, Limit, Redirects, RequestAccess, RequestLimits, SendError};
+use pinion_plugin_limits::{FaultKind, ReservedMemory};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};
@@ -107,7 +106,7 @@ async fn exchange(
     client: &Client,
     request: pinion_egress::Request,
     access: &RequestAccess<'_>,
-    reserved: &mut Reserved,
+    reserved: &mut ReservedMemory,
 ) -> Result<Response, Unfinished> {
     let mut response = client.send(request, access).await.map_err(Unfinished::Failed)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -14,8 +14,6 @@ use super::credential::credentials;
 use super::denial::denied;
 use super::traffic::Traffic;
 use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
-use crate::calls::deadline::Deadline;
-use crate::calls::limiter::Reserved;
 use crate::capability::authority::CallAuthority;
 use bytes::Bytes;
 use futures_util::stream;
@@ -24,6 +22,7 @@ use http::request::Parts;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use pinion_egress::{Client, Limit, Redirects, RequestAccess, RequestLimits, SendError};
+use pinion_plugin_limits::{Deadline, ReservedMemory};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,7 +148,7 @@ pub(super) struct Sending {
     pub(super) client: Client,
     pub(super) traffic: Arc<Traffic>,
     /// Counts the body of the request towards the memory of the plugin's calls.
-    pub(super) reserved: Reserved,
+    pub(super) reserved: ReservedMemory,
     pub(super) slot: OwnedSemaphorePermit,
     pub(super) ended: CancellationToken,
 }
@@ -200,7 +199,7 @@ impl Sending {
 }
 
 /// Collects the body that a guest writes. The memory counts as memory of the plugin's calls.
-async fn collect(mut body: WasiBody, reserved: &mut Reserved) -> Result<Bytes, Error> {
+async fn collect(mut body: WasiBody, reserved: &mut ReservedMemory) -> Result<Bytes, Error> {
     let mut collected = Vec::new();
     while let Some(frame) = body.frame().await {
         let piece = frame?.into_data().map_err(|_| internal_error("trailers of requests are not supported"))?;

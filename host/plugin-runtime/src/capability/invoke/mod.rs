@@ -3,7 +3,7 @@
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::Ledger;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -12,8 +12,7 @@ pub use self::port::{McpCall, McpServers};
 pub use pinion_protocol::mcp::{McpFailure, McpPrompt, McpRequest, McpServer, McpState, McpTask, McpTool};
 
 use super::definition::{Capability, GrantContext, Switch};
-use crate::errors::fault::Exceeded;
-use crate::limits::Limits;
+use pinion_plugin_limits::{Exceeded, Limits};
 use pinion_protocol::{Authority, Ledger};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,7 @@ pub(crate) mod child;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
-use crate::errors::fault::Exceeded;
-use crate::limits::Limits;
+use pinion_plugin_limits::{Exceeded, Limits};
 use pinion_protocol::{Authority, Ledger};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

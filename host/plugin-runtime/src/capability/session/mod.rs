@@ -3,7 +3,7 @@
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext};
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::Ledger;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -5,7 +5,7 @@
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::Ledger;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

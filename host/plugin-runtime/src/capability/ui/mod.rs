@@ -4,7 +4,7 @@ mod blocks;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext};
-use crate::limits::Limits;
+use pinion_plugin_limits::Limits;
 use pinion_protocol::Ledger;
 use std::path::Path;
 

@@ -7,7 +7,7 @@
 //! guest's later `drop` of it does no harm.
 
 use super::listing::DirectoryStream;
-use crate::limits::descriptors::Permit;
+use pinion_plugin_limits::DescriptorPermit;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
@@ -29,9 +29,9 @@ pub(super) enum Handle {
     /// A granted directory, by its number.
     Granted(usize),
     /// A directory in one. Its location is unknown where it is not needed: in calls that only read, and see everything.
-    Directory { root: usize, location: Option<PathBuf>, _permit: Arc<Permit> },
+    Directory { root: usize, location: Option<PathBuf>, _permit: Arc<DescriptorPermit> },
     /// A file.
-    File { permit: Arc<Permit> },
+    File { permit: Arc<DescriptorPermit> },
     /// A stream that reads from a file, as long as it lives.
     Input(Weak<()>),
     /// A stream that writes to a file, as long as it lives.
@@ -43,11 +43,11 @@ pub(super) enum Handle {
 /// A stream's hold on its file: the descriptor's permit, which may outlive the handle, and a sign of life.
 pub(crate) struct StreamHold {
     _alive: Arc<()>,
-    _permit: Arc<Permit>,
+    _permit: Arc<DescriptorPermit>,
 }
 
 impl StreamHold {
-    pub(super) fn new(permit: Arc<Permit>) -> (Self, Weak<()>) {
+    pub(super) fn new(permit: Arc<DescriptorPermit>) -> (Self, Weak<()>) {
         let alive = Arc::new(());
         let sign = Arc::downgrade(&alive);
         (Self { _alive: alive, _permit: permit }, sign)

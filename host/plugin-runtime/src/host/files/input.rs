@@ -64,13 +64,13 @@ fn read_at(mut file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::descriptors::Share;
+    use pinion_plugin_limits::DescriptorShare;
     use std::io::Write;
 
     fn input(content: &[u8], at: u64) -> FileInput {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let (hold, _) = StreamHold::new(Arc::new(Arc::new(Share::default()).acquire_permit().unwrap()));
+        let (hold, _) = StreamHold::new(Arc::new(Arc::new(DescriptorShare::default()).acquire_permit().unwrap()));
         FileInput { file: Arc::new(file), at, bytes: Arc::default(), _hold: hold }
     }
 

@@ -7,7 +7,6 @@ mod convert;
 
 use self::convert::{search_options, walk_options};
 use crate::bindings::pinion::plugin::workspace::{self as wit, ReplaceError};
-use crate::calls::deadline::Deadline;
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
 use crate::capability::files::place::{GrantedLocation, Unopened};
@@ -17,17 +16,11 @@ use pinion_workspace::grants::roots::{OpenRoot, find};
 use pinion_workspace::paths::beneath::{AtEnd, Spot, find_or_make};
 use pinion_workspace::paths::identity::identity;
 use pinion_workspace::{
-    Interrupt, KnownFileState, WalkRoot, WorkspaceError, has_content, io_error, read, read_text, replace_file,
+    KnownFileState, WalkRoot, WorkspaceError, has_content, io_error, read, read_text, replace_file,
 };
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-
-impl Interrupt for Deadline {
-    fn is_over(&self) -> bool {
-        Deadline::is_over(self)
-    }
-}
 
 impl wit::Host for State {
     async fn resolve(&mut self, path: String) -> wasmtime::Result<Result<String, wit::WorkspaceError>> {

@@ -1,17 +1,12 @@
 //! Limits of calls, of loading and of the engine. `limits.toml` holds all defaults; a plugin may ask for more, up to a
 //! ceiling, and the user's config has the last word.
 
-pub(crate) mod descriptors;
-pub(crate) mod permits;
-pub(crate) mod shares;
-pub(crate) mod turns;
-
 use pinion_protocol::{MAX_AGENT_DEPTH, MAX_CALL_DEPTH};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// Milliseconds that one call of a hook may take, unless the limit of its plugin is lower.
-pub(crate) const HOOK_MS: u64 = 5_000;
+pub const HOOK_MS: u64 = 5_000;
 
 /// Limits of one call. `limits.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,26 +103,26 @@ pub struct EngineLimits {
 
 impl EngineLimits {
     /// Plugins that are described at once while they load.
-    pub(crate) const DESCRIPTIONS: u32 = 16;
+    pub const DESCRIPTIONS: u32 = 16;
     /// Turns reserved for the first call of a plugin, in addition to `concurrent_calls`.
-    pub(crate) const FIRST_CALLS: u32 = 48;
+    pub const FIRST_CALLS: u32 = 48;
     /// Instances of lifetime `session` that may live at once; each has a separate thread.
-    pub(crate) const RESIDENTS: u32 = 32;
+    pub const RESIDENTS: u32 = 32;
     /// Idle instances of lifetime `reused`, of all plugins together.
-    pub(crate) const IDLE: u32 = 8;
+    pub const IDLE: u32 = 8;
 
     /// Calls that may wait for sub-agents, for each depth of nesting, in addition to `concurrent_calls`.
-    pub(crate) fn delegating_calls(&self) -> u32 {
+    pub fn delegating_calls(&self) -> u32 {
         (self.concurrent_calls / 2).max(1)
     }
 
     /// Calls that may wait for calls that they make, for each depth of nesting, in addition to `concurrent_calls`.
-    pub(crate) fn invoking_calls(&self) -> u32 {
+    pub fn invoking_calls(&self) -> u32 {
         (self.concurrent_calls / 8).max(1)
     }
 
     /// The number of instances that may live at once. The engine reserves a stack for each when it starts.
-    pub(crate) fn all_calls(&self) -> u32 {
+    pub fn all_calls(&self) -> u32 {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
         let invoking = self.invoking_calls().saturating_mul(MAX_CALL_DEPTH);
         let calls = self.concurrent_calls.saturating_add(delegating).saturating_add(invoking);
@@ -138,12 +133,16 @@ impl EngineLimits {
 /// The content of `limits.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct LimitsFile {
-    pub(crate) default: Limits,
-    pub(crate) ceiling: Limits,
-    pub(crate) load: Limits,
+pub struct LimitsFile {
+    /// Limits of a call, unless the plugin or the user sets others.
+    pub default: Limits,
+    /// The most that a plugin gets by asking.
+    pub ceiling: Limits,
+    /// Limits of each step of loading.
+    pub load: Limits,
+    /// Limits that are the same for all plugins.
     #[serde(with = "EngineTable")]
-    pub(crate) engine: EngineLimits,
+    pub engine: EngineLimits,
 }
 
 /// `[engine]` of `limits.toml`, which names every limit. A config may name some; the others come from here.
@@ -160,16 +159,16 @@ struct EngineTable {
 impl LimitsFile {
     /// The file as it was compiled in.
     #[allow(clippy::expect_used, reason = "the text is a constant that a test parses")]
-    pub(crate) fn built_in() -> &'static Self {
+    pub fn built_in() -> &'static Self {
         static BUILT_IN: LazyLock<LimitsFile> =
-            LazyLock::new(|| toml::from_str(include_str!("../limits.toml")).expect("limits.toml is valid"));
+            LazyLock::new(|| toml::from_str(include_str!("limits.toml")).expect("limits.toml is valid"));
         &BUILT_IN
     }
 }
 
 impl Limits {
     /// The limits of a plugin's calls: the user's value, else the plugin's own up to the ceiling, else the default.
-    pub(crate) fn effective(file: &LimitsFile, asked: &PartialLimits, user: &PartialLimits) -> Self {
+    pub fn effective(file: &LimitsFile, asked: &PartialLimits, user: &PartialLimits) -> Self {
         let pick = |user: Option<u64>, asked: Option<u64>, default: u64, ceiling: u64| {
             user.unwrap_or_else(|| asked.map_or(default, |asked| asked.min(ceiling)))
         };

@@ -1,12 +1,13 @@
 //! Permits of calls and of the steps of loading.
 
-use crate::engine::cores;
-use crate::errors::fault::FaultKind;
+use crate::fault::FaultKind;
 use crate::limits::EngineLimits;
-use crate::limits::shares::Share;
-use crate::limits::turns::{TurnPermit, Turns};
+use crate::shares::Share;
+use crate::turns::{TurnPermit, Turns};
 use pinion_protocol::{MAX_AGENT_DEPTH, MAX_CALL_DEPTH};
-use std::sync::Arc;
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock};
+use std::thread;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 /// Calls that may wait for others have separate turns, one kind for each nesting depth: the awaited calls must get a
 /// turn while the waiting calls hold theirs. A call that may start sub-agents waits for calls of less agent depth or of
 /// any call depth; one that may only make calls waits for calls of less call depth. So no turns wait in a circle.
-pub(crate) struct Permits {
+pub struct Permits {
     calls: Turns,
     delegating: [Turns; MAX_AGENT_DEPTH as usize],
     invoking: [Turns; MAX_CALL_DEPTH as usize],
@@ -31,15 +32,16 @@ pub(crate) struct Permits {
 
 /// The calls that a call may wait for.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Waits {
+pub struct Waits {
     /// Maximum nesting depth of its sub-agents; 0 if it may start no sub-agents.
-    pub(crate) agent_depth: u32,
+    pub agent_depth: u32,
     /// Maximum nesting depth of calls that it makes; 0 if it may make no calls.
-    pub(crate) call_depth: u32,
+    pub call_depth: u32,
 }
 
 impl Permits {
-    pub(crate) fn new(limits: &EngineLimits) -> Self {
+    /// Creates all turns and permits of a runtime.
+    pub fn new(limits: &EngineLimits) -> Self {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
         // Only plugins that were granted agents take these, so no turn is reserved for first calls.
         let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), 0));
@@ -57,22 +59,22 @@ impl Permits {
     }
 
     /// A permit to read a component. `None`, here and below, when the runtime ends.
-    pub(crate) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn reading(&self) -> Option<OwnedSemaphorePermit> {
         self.reading.clone().acquire_owned().await.ok()
     }
 
     /// A permit to compile a component in this process.
-    pub(crate) async fn compiling(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn compiling(&self) -> Option<OwnedSemaphorePermit> {
         self.compiling.clone().acquire_owned().await.ok()
     }
 
     /// A permit to compile a component in a child process, which uses all cores.
-    pub(crate) async fn compiling_apart(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn compiling_apart(&self) -> Option<OwnedSemaphorePermit> {
         self.compiling_apart.clone().acquire_owned().await.ok()
     }
 
     /// A permit to ask a plugin for its offer. Loads take no permit from calls.
-    pub(crate) async fn describing(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn describing(&self) -> Option<OwnedSemaphorePermit> {
         self.describing.clone().acquire_owned().await.ok()
     }
 
@@ -80,12 +82,7 @@ impl Permits {
     ///
     /// # Errors
     /// The call was cancelled, or waited too long.
-    pub(crate) async fn turn(
-        &self,
-        share: &Share,
-        waits: Waits,
-        token: &CancellationToken,
-    ) -> Result<TurnPermit, FaultKind> {
+    pub async fn turn(&self, share: &Share, waits: Waits, token: &CancellationToken) -> Result<TurnPermit, FaultKind> {
         let delegating = (waits.agent_depth as usize).checked_sub(1).and_then(|at| self.delegating.get(at));
         let invoking = || (waits.call_depth as usize).checked_sub(1).and_then(|at| self.invoking.get(at));
         let turns = delegating.or_else(invoking).unwrap_or(&self.calls);
@@ -96,4 +93,10 @@ impl Permits {
             () = tokio::time::sleep(MAX_WAIT) => Err(FaultKind::Busy { waited_s: MAX_WAIT.as_secs() }),
         }
     }
+}
+
+/// The number of threads that run at once on this machine. Looked up once, because the system answers through several files.
+pub fn cores() -> usize {
+    static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+    *CORES
 }

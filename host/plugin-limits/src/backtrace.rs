@@ -32,7 +32,7 @@ const OF_PANICS: &[&str] = &[
 
 /// Lists the functions, innermost first, one a line; `None` if no module names its functions. The first functions that
 /// a panic passes through are left out.
-pub(super) fn backtrace(error: &wasmtime::Error) -> Option<String> {
+pub(crate) fn backtrace(error: &wasmtime::Error) -> Option<String> {
     let frames = error.downcast_ref::<WasmBacktrace>()?.frames();
     listed(frames.iter().map(FrameInfo::func_name))
 }

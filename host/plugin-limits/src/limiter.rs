@@ -1,20 +1,24 @@
 //! Limits on the memory and tables of one instance.
 
 use crate::limits::Limits;
-use crate::limits::shares::Share;
+use crate::shares::Share;
 use std::sync::Arc;
 use wasmtime::ResourceLimiter;
 
 /// Allows growth within the limits, and records the growth that it refused: a guest that dies of a refusal is
 /// distinguished from one that traps for other reasons.
-pub(crate) struct Limiter {
+pub struct Limiter {
     limits: Arc<Limits>,
     memory: u64,
     table_elements: u64,
-    pub(crate) peak_memory: u64,
-    pub(crate) refused_memory: Option<u64>,
-    pub(crate) refused_table: Option<u64>,
-    pub(crate) refused_total: Option<u64>,
+    /// The most bytes of memory that the instance had in this call.
+    pub peak_memory: u64,
+    /// Bytes that a refused growth of memory wanted.
+    pub refused_memory: Option<u64>,
+    /// Elements that a refused growth of a table wanted.
+    pub refused_table: Option<u64>,
+    /// The limit for all calls of the plugin, if it caused a refusal.
+    pub refused_total: Option<u64>,
     share: Arc<Share>,
     /// Bytes of memory that all instances of the plugin may have together.
     total: u64,
@@ -23,7 +27,8 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    pub(super) fn new(limits: Arc<Limits>, share: Arc<Share>, total: u64) -> Self {
+    /// Begins the account of a new instance. `total` bounds the memory of all instances of the plugin, in bytes.
+    pub fn new(limits: Arc<Limits>, share: Arc<Share>, total: u64) -> Self {
         Self {
             limits,
             memory: 0,
@@ -39,35 +44,35 @@ impl Limiter {
     }
 
     /// Begins an account of memory that the host allocates for the call.
-    pub(crate) fn reserve(&self) -> Reserved {
-        Reserved { share: self.share.clone(), total: self.total, bytes: 0 }
+    pub fn reserve(&self) -> ReservedMemory {
+        ReservedMemory { share: self.share.clone(), total: self.total, bytes: 0 }
     }
 
     /// Records that memory was refused because the plugin's calls together would have too much.
-    pub(crate) fn refuse_total(&mut self) {
+    pub fn refuse_total(&mut self) {
         self.refused_total = Some(self.total);
     }
 
     /// Bytes of linear memory.
-    pub(super) fn memory(&self) -> u64 {
+    pub fn memory(&self) -> u64 {
         self.memory
     }
 
     /// Stops counting the memory towards the memory of the plugin's calls, until [`Limiter::wake`].
-    pub(super) fn pause_counting(&mut self) {
+    pub fn pause_counting(&mut self) {
         if std::mem::take(&mut self.is_counted) {
             self.share.shrink(self.memory);
         }
     }
 
     /// Counts the memory again. Returns false if the plugin's calls together would have too much.
-    pub(super) fn wake(&mut self) -> bool {
+    pub fn wake(&mut self) -> bool {
         self.is_counted = self.is_counted || self.share.grow(self.memory, self.total);
         self.is_counted
     }
 
     /// Begins a call on an instance that stays: forgets refusals, and counts the peak from here.
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.peak_memory = self.memory;
         self.refused_memory = None;
         self.refused_table = None;
@@ -76,15 +81,15 @@ impl Limiter {
 }
 
 /// Memory of the host that holds data for a call. It counts towards the memory of the plugin's calls until it is dropped.
-pub(crate) struct Reserved {
+pub struct ReservedMemory {
     share: Arc<Share>,
     total: u64,
     bytes: u64,
 }
 
-impl Reserved {
+impl ReservedMemory {
     /// Counts bytes that are about to be allocated. Returns false if the plugin's calls together would have too much.
-    pub(crate) fn add(&mut self, bytes: u64) -> bool {
+    pub fn add(&mut self, bytes: u64) -> bool {
         let is_free = self.share.grow(bytes, self.total);
         if is_free {
             self.bytes += bytes;
@@ -93,7 +98,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedMemory {
     fn drop(&mut self) {
         self.share.shrink(self.bytes);
     }

@@ -1,7 +1,6 @@
 //! Failures of the plugin or the host during a call, as opposed to an error that a tool returns.
 
-use crate::errors::backtrace::backtrace;
-use crate::errors::write_details;
+use crate::backtrace::backtrace;
 use crate::limits::Limits;
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -24,7 +23,7 @@ pub struct PluginFault {
 #[non_exhaustive]
 pub enum FaultKind {
     /// The call executed as many instructions as it may.
-    #[error("ran out of fuel (limit {})", count(*.limit))]
+    #[error("ran out of fuel (limit {})", format_count(*.limit))]
     Fuel {
         /// The limit, in units of fuel.
         limit: u64,
@@ -36,7 +35,7 @@ pub enum FaultKind {
         limit_ms: u64,
     },
     /// A refused growth of linear memory ended the call.
-    #[error("ran out of memory (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
+    #[error("ran out of memory (limit {}): it wanted {}", format_bytes(*.limit), format_bytes(*.wanted))]
     Memory {
         /// Bytes the instance would have had.
         wanted: u64,
@@ -44,7 +43,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// A growth of linear memory was refused because all calls of the plugin together would have had too much.
-    #[error("ran out of memory: its calls together may have {}", bytes(*.limit))]
+    #[error("ran out of memory: its calls together may have {}", format_bytes(*.limit))]
     TotalMemory {
         /// Bytes that all calls of the plugin may have together.
         limit: u64,
@@ -64,7 +63,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The call overflowed the WebAssembly stack.
-    #[error("overflowed its stack (limit {}){}", bytes(*.limit), on_lines_of_its_own(.functions.as_deref()))]
+    #[error("overflowed its stack (limit {}){}", format_bytes(*.limit), on_lines_of_its_own(.functions.as_deref()))]
     Stack {
         /// The size of the stack in bytes.
         limit: u64,
@@ -72,7 +71,7 @@ pub enum FaultKind {
         functions: Option<String>,
     },
     /// Result, progress and log lines are too long.
-    #[error("gave too much output (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
+    #[error("gave too much output (limit {}): it wanted {}", format_bytes(*.limit), format_bytes(*.wanted))]
     Output {
         /// Bytes that the call would have given so far.
         wanted: u64,
@@ -80,7 +79,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// One call of the host, or the result, carried too much, such as the content of a file to write.
-    #[error("passed too much to the host in one call (limit {})", bytes(*.limit))]
+    #[error("passed too much to the host in one call (limit {})", format_bytes(*.limit))]
     HostCallBytes {
         /// The limit in bytes.
         limit: u64,
@@ -98,7 +97,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The plugin wrote too many bytes.
-    #[error("wrote too much (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
+    #[error("wrote too much (limit {}): it wanted {}", format_bytes(*.limit), format_bytes(*.wanted))]
     BytesWritten {
         /// Bytes that the call would have written so far.
         wanted: u64,
@@ -106,7 +105,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The plugin created or wrote a file that is too large.
-    #[error("wrote too large a file (limit {}): it wanted {}", bytes(*.limit), bytes(*.wanted))]
+    #[error("wrote too large a file (limit {}): it wanted {}", format_bytes(*.limit), format_bytes(*.wanted))]
     FileBytes {
         /// Bytes that the file would have had.
         wanted: u64,
@@ -152,8 +151,23 @@ pub enum FaultKind {
 }
 
 /// Formats a limit in bytes: `256 MiB`, or the bytes where a unit does not divide them.
-pub(crate) fn bytes(limit: u64) -> String {
+pub fn format_bytes(limit: u64) -> String {
     scaled(limit, 1024, &["GiB", "MiB", "KiB"]).unwrap_or_else(|| format!("{limit} bytes"))
+}
+
+/// Appends causes and hint to a message, when `f` asks for the alternate form.
+///
+/// # Errors
+/// The formatter fails.
+pub fn write_details(f: &mut Formatter<'_>, mut cause: Option<&dyn Error>, hint: Option<&dyn Display>) -> fmt::Result {
+    if !f.alternate() {
+        return Ok(());
+    }
+    while let Some(error) = cause {
+        write!(f, ": {error}")?;
+        cause = error.source();
+    }
+    hint.map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
 }
 
 /// Begins a new line for lines that follow a message.
@@ -162,7 +176,7 @@ fn on_lines_of_its_own(lines: Option<&str>) -> String {
 }
 
 /// Formats a large number: `20 G`, or all digits where a unit does not divide it.
-pub(super) fn count(limit: u64) -> String {
+pub fn format_count(limit: u64) -> String {
     scaled(limit, 1000, &["G", "M", "k"]).unwrap_or_else(|| limit.to_string())
 }
 
@@ -175,7 +189,7 @@ fn scaled(number: u64, step: u64, units: &[&str; 3]) -> Option<String> {
 
 impl FaultKind {
     /// The fault of a plugin.
-    pub(crate) fn for_plugin(self, plugin: &str) -> PluginFault {
+    pub fn for_plugin(self, plugin: &str) -> PluginFault {
         PluginFault { plugin: plugin.to_owned(), kind: self }
     }
 
@@ -253,26 +267,32 @@ impl Error for PluginFault {}
 
 /// A limit that the host itself enforces. Travels through wasmtime as the cause of a trap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Exceeded {
+pub enum Exceeded {
+    /// The guest called the host too often.
     #[error("too many host calls")]
     HostCalls,
+    /// The guest gave too much output.
     #[error("too much output")]
     Output {
         /// Bytes of output so far, including the excess.
         wanted: u64,
     },
+    /// The guest wrote too much.
     #[error("too many bytes written")]
     BytesWritten {
         /// Bytes written so far, including the excess.
         wanted: u64,
     },
+    /// The guest wrote too large a file.
     #[error("file too large")]
     FileBytes {
         /// Bytes that the file would have.
         wanted: u64,
     },
+    /// The guest ran too many programs.
     #[error("too many programs")]
     Programs,
+    /// The guest sent too many requests.
     #[error("too many requests")]
     Requests,
 }
@@ -280,37 +300,45 @@ pub(crate) enum Exceeded {
 /// A failure that a guest reported, or a missing export, where the contract has no result for it. Travels through wasmtime
 /// as an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum GuestError {
+pub enum GuestError {
+    /// `init` returned this error.
     #[error("{0}")]
     Init(String),
+    /// The self-test returned this error.
     #[error("its self-test failed: {0}")]
     SelfTest(String),
+    /// A list of tools or commands returned this error.
     #[error("it does not list what it offers: {0}")]
     List(String),
+    /// The component lacks this export.
     #[error("`{0}` is not exported")]
     NotExported(&'static str),
+    /// The code was dropped and is not in the cache.
     #[error("its code is not loaded")]
     NotLoaded,
 }
 
 /// The state of an instance that broke down, that the fault is derived from.
-pub(crate) struct Circumstances<'a> {
-    pub(crate) plugin: &'a str,
-    pub(crate) limits: &'a Limits,
-    pub(crate) stack_limit: u64,
+pub struct Circumstances<'a> {
+    /// The plugin's name.
+    pub plugin: &'a str,
+    /// The limits of the call.
+    pub limits: &'a Limits,
+    /// Bytes of WebAssembly stack.
+    pub stack_limit: u64,
     /// Total bytes wanted by a growth of memory that was refused.
-    pub(crate) refused_memory: Option<u64>,
+    pub refused_memory: Option<u64>,
     /// Total elements wanted by a growth of tables that was refused.
-    pub(crate) refused_table: Option<u64>,
+    pub refused_table: Option<u64>,
     /// The limit for all calls of the plugin, when it made the host refuse a growth of memory.
-    pub(crate) refused_total: Option<u64>,
+    pub refused_total: Option<u64>,
     /// The end of the guest's stderr.
-    pub(crate) stderr: String,
+    pub stderr: String,
 }
 
 impl PluginFault {
     /// Derives the fault from an error of wasmtime.
-    pub(crate) fn from_error(error: &wasmtime::Error, about: &Circumstances<'_>) -> Self {
+    pub fn from_error(error: &wasmtime::Error, about: &Circumstances<'_>) -> Self {
         FaultKind::from_error(error, about).for_plugin(about.plugin)
     }
 }
@@ -392,8 +420,8 @@ mod tests {
     #[test]
     fn limits_have_a_unit_that_divides_them() {
         let expected = ["256 MiB", "1 GiB", "100000 bytes", "1 KiB", "0 bytes"];
-        assert_eq!([268_435_456, 1 << 30, 100_000, 1024, 0].map(bytes), expected);
-        assert_eq!([20_000_000_000, 2_000_000, 1_234].map(count), ["20 G", "2 M", "1234"]);
+        assert_eq!([268_435_456, 1 << 30, 100_000, 1024, 0].map(format_bytes), expected);
+        assert_eq!([20_000_000_000, 2_000_000, 1_234].map(format_count), ["20 G", "2 M", "1234"]);
     }
 
     #[test]

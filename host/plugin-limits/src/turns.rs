@@ -4,7 +4,7 @@
 //! pool; a plugin may hold no more of it than it leaves free. So each plugin that takes as many turns as it can leaves
 //! half of the turns that it found.
 
-use crate::limits::shares::Share;
+use crate::shares::Share;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -50,7 +50,7 @@ struct HeldTurns {
 }
 
 /// The right to run one call, returned when it is dropped.
-pub(crate) struct TurnPermit {
+pub struct TurnPermit {
     turns: Turns,
     plugin: u64,
 }

@@ -17,21 +17,21 @@ const UNLIMITED: u64 = 65_536;
 
 /// The descriptors that guests may hold.
 #[derive(Debug)]
-pub(crate) struct Descriptors {
+pub struct Descriptors {
     all: Arc<DescriptorCount>,
-    shares: Mutex<BTreeMap<String, Arc<Share>>>,
+    shares: Mutex<BTreeMap<String, Arc<DescriptorShare>>>,
 }
 
 /// The descriptors of one plugin, over all its calls.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct DescriptorShare {
     own: DescriptorCount,
     all: Arc<DescriptorCount>,
 }
 
 /// One open file or directory, returned when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Arc<Share>);
+pub struct DescriptorPermit(Arc<DescriptorShare>);
 
 #[derive(Debug)]
 struct DescriptorCount {
@@ -40,7 +40,9 @@ struct DescriptorCount {
 }
 
 impl Descriptors {
-    pub(crate) fn new() -> Self {
+    /// Counts against the limit of this process.
+    #[allow(clippy::new_without_default, reason = "it looks at the process")]
+    pub fn new() -> Self {
         Self::with_limit(process_limit())
     }
 
@@ -49,16 +51,17 @@ impl Descriptors {
     }
 
     /// The share of a plugin, which all its generations use.
-    pub(crate) fn share(&self, plugin: &str) -> Arc<Share> {
+    pub fn share(&self, plugin: &str) -> Arc<DescriptorShare> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(Share { own: DescriptorCount::new(self.all.limit / PART), all: self.all.clone() });
+        let new =
+            || Arc::new(DescriptorShare { own: DescriptorCount::new(self.all.limit / PART), all: self.all.clone() });
         shares.entry(plugin.to_owned()).or_insert_with(new).clone()
     }
 }
 
-impl Share {
+impl DescriptorShare {
     /// Takes a descriptor. `None` when the share is used up.
-    pub(crate) fn acquire_permit(self: &Arc<Self>) -> Option<Permit> {
+    pub fn acquire_permit(self: &Arc<Self>) -> Option<DescriptorPermit> {
         if !self.own.try_acquire() {
             return None;
         }
@@ -66,17 +69,17 @@ impl Share {
             self.own.give_back();
             return None;
         }
-        Some(Permit(self.clone()))
+        Some(DescriptorPermit(self.clone()))
     }
 }
 
-impl Default for Share {
+impl Default for DescriptorShare {
     fn default() -> Self {
         Self { own: DescriptorCount::new(UNLIMITED), all: Arc::new(DescriptorCount::new(UNLIMITED)) }
     }
 }
 
-impl Drop for Permit {
+impl Drop for DescriptorPermit {
     fn drop(&mut self) {
         self.0.own.give_back();
         self.0.all.give_back();
@@ -112,7 +115,7 @@ fn process_limit() -> u64 {
 }
 
 /// Returns whether the process or the system has no file handle left now.
-pub(crate) fn are_handles_used_up() -> bool {
+pub fn are_handles_used_up() -> bool {
     File::open("/").is_err_and(|error| pinion_workspace::is_out_of_handles(&error))
 }
 
@@ -120,7 +123,7 @@ pub(crate) fn are_handles_used_up() -> bool {
 mod tests {
     use super::*;
 
-    fn take_all(share: &Arc<Share>) -> Vec<Permit> {
+    fn take_all(share: &Arc<DescriptorShare>) -> Vec<DescriptorPermit> {
         std::iter::from_fn(|| share.acquire_permit()).collect()
     }
 
@@ -139,7 +142,8 @@ mod tests {
     #[test]
     fn plugins_leave_descriptors_to_the_host() {
         let descriptors = Descriptors::with_limit(1024);
-        let held: Vec<Permit> = (0..10).flat_map(|plugin| take_all(&descriptors.share(&plugin.to_string()))).collect();
+        let held: Vec<DescriptorPermit> =
+            (0..10).flat_map(|plugin| take_all(&descriptors.share(&plugin.to_string()))).collect();
         assert_eq!(held.len(), 768);
     }
 }

@@ -3,20 +3,24 @@
 //! A [`Share`] belongs to one source of plugins as long as anything of it lives: every generation, call and instance
 //! counts towards it, regardless of the names in their manifests.
 //!
-//! [`crate::limits::turns`] shares out the right to run in the same way.
+//! [`crate::turns`] shares out the right to run in the same way.
 
-use crate::calls::spinning::Spinning;
-use crate::errors::load::LoadError;
 use crate::limits::EngineLimits;
+use crate::spinning::Spinning;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Plugins that may exist at once.
-pub(crate) const MAX_PLUGINS: u32 = 1024;
+pub const MAX_PLUGINS: u32 = 1024;
 /// Instances of lifetime `session` of one plugin: the current one, and one whose last call still runs.
 const MAX_OWN_RESIDENTS: u32 = 2;
 /// Idle instances of one plugin of lifetime `reused`.
 const MAX_OWN_IDLE: u32 = 4;
+
+/// A plugin needs more than its share, or all plugins together need more than there is. The text says what.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ShareExceeded(String);
 
 /// A counter with a limit.
 #[derive(Debug, Default)]
@@ -36,7 +40,7 @@ impl SharedCount {
 
 /// Counts that all plugins share.
 #[derive(Debug, Default)]
-pub(crate) struct SharedCounts {
+pub struct SharedCounts {
     plugins: SharedCount,
     residents: SharedCount,
     idle: SharedCount,
@@ -44,14 +48,14 @@ pub(crate) struct SharedCounts {
 
 /// The share of one plugin.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     number: u64,
     memory: AtomicU64,
     residents: SharedCount,
     idle: SharedCount,
     counts: Arc<SharedCounts>,
     /// Whether its calls spin.
-    pub(crate) spinning: Spinning,
+    pub spinning: Spinning,
 }
 
 impl Share {
@@ -59,27 +63,27 @@ impl Share {
     ///
     /// # Errors
     /// There are too many plugins.
-    pub(crate) fn new(number: u64, counts: &Arc<SharedCounts>) -> Result<Arc<Self>, LoadError> {
-        let too_many = || LoadError::Limit(format!("there are {MAX_PLUGINS} plugins already"));
+    pub fn new(number: u64, counts: &Arc<SharedCounts>) -> Result<Arc<Self>, ShareExceeded> {
+        let too_many = || ShareExceeded(format!("there are {MAX_PLUGINS} plugins already"));
         counts.plugins.count_one(MAX_PLUGINS).ok_or_else(too_many)?;
         let (memory, residents, idle) = (AtomicU64::new(0), SharedCount::default(), SharedCount::default());
         Ok(Arc::new(Self { number, memory, residents, idle, counts: counts.clone(), spinning: Spinning::default() }))
     }
 
     /// The plugin's number, which is unique and never reused.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.number
     }
 
     /// Adds memory of an instance. Returns false, and adds nothing, if the plugin's instances together would have more
     /// than `limit` bytes.
-    pub(crate) fn grow(&self, bytes: u64, limit: u64) -> bool {
+    pub fn grow(&self, bytes: u64, limit: u64) -> bool {
         let grown = |memory: u64| memory.checked_add(bytes).filter(|memory| *memory <= limit);
         self.memory.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).is_ok()
     }
 
     /// Subtracts the memory of an instance that was dropped.
-    pub(crate) fn shrink(&self, bytes: u64) {
+    pub fn shrink(&self, bytes: u64) {
         self.memory.fetch_sub(bytes, Ordering::AcqRel);
     }
 
@@ -87,8 +91,8 @@ impl Share {
     ///
     /// # Errors
     /// There are too many such instances.
-    pub(crate) fn resident(self: &Arc<Self>) -> Result<ResidentPermit, LoadError> {
-        let limit = |text: &str| LoadError::Limit(text.to_owned());
+    pub fn resident(self: &Arc<Self>) -> Result<ResidentPermit, ShareExceeded> {
+        let limit = |text: &str| ShareExceeded(text.to_owned());
         self.residents
             .count_one(MAX_OWN_RESIDENTS)
             .ok_or_else(|| limit("calls of its last two generations still run"))?;
@@ -105,7 +109,7 @@ impl Share {
 impl Share {
     /// Takes a place for an idle instance of lifetime `reused`. `None` when the plugin, or all plugins together, have
     /// too many.
-    pub(crate) fn idle_place(self: &Arc<Self>) -> Option<IdlePlace> {
+    pub fn idle_place(self: &Arc<Self>) -> Option<IdlePlace> {
         self.idle.count_one(MAX_OWN_IDLE)?;
         let place = self.counts.idle.count_one(EngineLimits::IDLE);
         if place.is_none() {
@@ -123,7 +127,7 @@ impl Drop for Share {
 
 /// The permit of an instance of lifetime `session`, returned when it is dropped.
 #[derive(Debug)]
-pub(crate) struct ResidentPermit(Arc<Share>);
+pub struct ResidentPermit(Arc<Share>);
 
 impl Drop for ResidentPermit {
     fn drop(&mut self) {
@@ -134,7 +138,7 @@ impl Drop for ResidentPermit {
 
 /// The place of an idle instance, returned when it is dropped.
 #[derive(Debug)]
-pub(crate) struct IdlePlace(Arc<Share>);
+pub struct IdlePlace(Arc<Share>);
 
 impl Drop for IdlePlace {
     fn drop(&mut self) {
@@ -164,7 +168,7 @@ mod tests {
     fn number_of_plugins_is_bounded() {
         let counts = Arc::default();
         let mut shares: Vec<_> = (0..u64::from(MAX_PLUGINS)).map(|n| Share::new(n, &counts).unwrap()).collect();
-        assert!(matches!(Share::new(999, &counts), Err(LoadError::Limit(_))));
+        assert!(matches!(Share::new(999, &counts), Err(ShareExceeded(_))));
         shares.pop();
         assert!(Share::new(999, &counts).is_ok());
     }

@@ -1,9 +1,8 @@
 //! Failures to load a component.
 
-use crate::errors::fault::{FaultKind, PluginFault, bytes, count};
-use crate::errors::write_details;
 use crate::loading::component_file::ReadError;
 use crate::manifest::ManifestError;
+use pinion_plugin_limits::{FaultKind, PluginFault, ShareExceeded, format_bytes, format_count, write_details};
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -80,12 +79,12 @@ impl LoadError {
     /// raised.
     pub(crate) fn from_fault(fault: PluginFault) -> Self {
         let limit = match &fault.kind {
-            FaultKind::Fuel { limit } => format!("more than {} fuel", count(*limit)),
+            FaultKind::Fuel { limit } => format!("more than {} fuel", format_count(*limit)),
             FaultKind::Deadline { limit_ms } => format!("more than {limit_ms} ms"),
-            FaultKind::Memory { limit, .. } => format!("more than {} of memory", bytes(*limit)),
+            FaultKind::Memory { limit, .. } => format!("more than {} of memory", format_bytes(*limit)),
             FaultKind::Table { limit, .. } => format!("more than {limit} table elements"),
             FaultKind::Output { limit, .. } | FaultKind::HostCallBytes { limit } => {
-                format!("more than {} of output", bytes(*limit))
+                format!("more than {} of output", format_bytes(*limit))
             }
             FaultKind::HostCalls { limit } => format!("more than {limit} calls of the host"),
             FaultKind::Handles { limit } => format!("more than {limit} open handles"),
@@ -157,5 +156,11 @@ impl From<ReadError> for LoadError {
 impl From<ManifestError> for LoadError {
     fn from(error: ManifestError) -> Self {
         Self::Manifest(error)
+    }
+}
+
+impl From<ShareExceeded> for LoadError {
+    fn from(exceeded: ShareExceeded) -> Self {
+        Self::Limit(exceeded.to_string())
     }
 }

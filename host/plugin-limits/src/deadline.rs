@@ -1,8 +1,9 @@
 //! The end of a call: its cancellation, its deadline, and the grace period after a cancellation.
 
-use crate::errors::fault::FaultKind;
+use crate::fault::FaultKind;
 use crate::limits::Limits;
 use pinion_protocol::{Services, SubAgents};
+use pinion_workspace::Interrupt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ const MAX_DEADLINE: Duration = Duration::from_secs(3_000_000_000);
 
 /// The deadline of a call, and the token that cancels it. Everything that works for the call gets a clone.
 #[derive(Clone)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     token: CancellationToken,
     started: Instant,
     at: Instant,
@@ -23,17 +24,19 @@ pub(crate) struct Deadline {
     grace: Duration,
     /// Milliseconds that the call itself waited for a person.
     waited_ms: Arc<AtomicU64>,
-    clock: Option<Clock>,
+    clock: Option<CallClock>,
 }
 
 /// The clock of a call that may wait for a person. It pauses while a person is asked.
 #[derive(Clone)]
-pub(crate) enum Clock {
+pub enum CallClock {
+    /// The clock of the sub-agents that it starts.
     Agents(SubAgents),
+    /// The clock of its conversation.
     Services(Services),
 }
 
-impl Clock {
+impl CallClock {
     async fn sleep(&self, time: Duration) {
         match self {
             Self::Agents(agents) => agents.sleep(time).await,
@@ -43,7 +46,7 @@ impl Clock {
 }
 
 /// The reason why a guest did not finish.
-pub(crate) enum Stopped {
+pub enum Stopped {
     /// The guest trapped, or a host import failed.
     Error(wasmtime::Error),
     /// The call was cancelled or ran out of time.
@@ -52,7 +55,7 @@ pub(crate) enum Stopped {
 
 impl Deadline {
     /// The deadline of a call that begins now.
-    pub(crate) fn new(limits: &Limits, token: CancellationToken, clock: Option<Clock>) -> Self {
+    pub fn new(limits: &Limits, token: CancellationToken, clock: Option<CallClock>) -> Self {
         let started = Instant::now();
         Self {
             token,
@@ -66,17 +69,17 @@ impl Deadline {
     }
 
     /// Cancelled when the result is no longer wanted.
-    pub(crate) fn token(&self) -> &CancellationToken {
+    pub fn token(&self) -> &CancellationToken {
         &self.token
     }
 
     /// The deadline, which the call's own waiting for a person postpones.
-    pub(crate) fn at(&self) -> Instant {
+    pub fn at(&self) -> Instant {
         self.at + bounded(self.waited_ms.load(Ordering::Relaxed))
     }
 
     /// Waits for a person. The time does not count.
-    pub(crate) async fn wait_for_person<T>(&self, asking: impl Future<Output = T>) -> T {
+    pub async fn wait_for_person<T>(&self, asking: impl Future<Output = T>) -> T {
         let begun = Instant::now();
         let answer = asking.await;
         let waited = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -85,24 +88,27 @@ impl Deadline {
     }
 
     /// The time since the call began.
-    pub(crate) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
     /// Returns whether work for the call should end: it was cancelled, or its deadline has passed. Cheap enough to ask
     /// between two files.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.token.is_cancelled() || Instant::now() >= self.at()
     }
 
     /// Waits until `patience` has passed since the end of the grace period after the deadline.
-    pub(crate) async fn abandoned(&self, patience: Duration) {
+    pub async fn abandoned(&self, patience: Duration) {
         self.passed(self.grace + patience).await;
     }
 
     /// Runs a guest until it ends, its time is over, it is cancelled and its grace period ends, or the caller stops
     /// waiting, which cancels `abandoned`.
-    pub(crate) async fn run<A>(
+    ///
+    /// # Errors
+    /// It did not end by itself.
+    pub async fn run<A>(
         &self,
         abandoned: &CancellationToken,
         guest: impl Future<Output = wasmtime::Result<A>>,
@@ -128,6 +134,12 @@ impl Deadline {
     async fn cancelled_and_out_of_grace(&self) {
         self.token.cancelled().await;
         tokio::time::sleep(self.grace).await;
+    }
+}
+
+impl Interrupt for Deadline {
+    fn is_over(&self) -> bool {
+        Deadline::is_over(self)
     }
 }
 
