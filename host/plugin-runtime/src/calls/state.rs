@@ -5,20 +5,19 @@ use crate::capability::authority::CallAuthority;
 use crate::capability::http::wasi::WasiRequests;
 use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
-use crate::capability::process::child::ChildPrograms;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::GuestStderr;
 use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};
 use pinion_egress::Client;
 use pinion_plugin_limits::{Deadline, Exceeded, FaultKind, Limiter, Limits, Share};
-use pinion_plugin_programs::Confinement;
+use pinion_plugin_programs::{ChildProgram, Confinement};
 use pinion_plugin_storage::SharedStores;
 use pinion_protocol::{Content, Ledger, Services, SubAgents, ToolProgress};
 use pinion_workspace::ReadFiles;
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use wasmtime::CallHook;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 /// Bytes of randomness that one WASI call may request; more is a trap.
@@ -266,4 +265,39 @@ pub(crate) struct NoProgress;
 impl ToolProgress for NoProgress {
     fn report(&self, _message: String) {}
     fn update(&self, _partial: Vec<Content>) {}
+}
+
+/// Programs that a call may talk to at once. The contract names this number.
+pub(crate) const MAX_CHILDREN: usize = 8;
+
+/// The programs that the current call started, by the numbers of their resources.
+#[derive(Default)]
+pub(crate) struct ChildPrograms(Vec<u32>);
+
+impl ChildPrograms {
+    /// Returns whether the call may start another program.
+    pub(crate) fn has_room(&self, table: &ResourceTable) -> bool {
+        let runs = |number: &&u32| {
+            let child = table.get(&Resource::<ChildProgram>::new_borrow(**number));
+            child.is_ok_and(ChildProgram::is_running)
+        };
+        self.0.iter().filter(runs).count() < MAX_CHILDREN
+    }
+
+    pub(crate) fn add(&mut self, number: u32) {
+        self.0.push(number);
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.0.retain(|other| *other != number);
+    }
+
+    /// Kills all programs. Their resources stay until the guest drops them.
+    fn end_call(&mut self, table: &mut ResourceTable) {
+        for number in self.0.drain(..) {
+            if let Ok(child) = table.get_mut(&Resource::<ChildProgram>::new_borrow(number)) {
+                child.end_with_call();
+            }
+        }
+    }
 }

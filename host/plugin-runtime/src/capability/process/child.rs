@@ -4,46 +4,11 @@ use super::Process;
 use super::import::surroundings;
 use crate::bindings::pinion::plugin::child_process::{self, Exit, OutputStream, ReadResult};
 use crate::bindings::pinion::plugin::process::{Command, ProcessError};
-use crate::calls::state::State;
+use crate::calls::state::{MAX_CHILDREN, State};
 use pinion_plugin_programs::{ChildProgram, ChildWait, OutputSource, ProgramExit, ProgramRead};
 use std::time::Duration;
 use tokio::time::Instant;
-use wasmtime::component::{Resource, ResourceTable};
-
-/// Programs that a call may talk to at once. The contract names this number.
-const MAX_CHILDREN: usize = 8;
-
-/// The programs that the current call started, by the numbers of their resources.
-#[derive(Default)]
-pub(crate) struct ChildPrograms(Vec<u32>);
-
-impl ChildPrograms {
-    /// Returns whether the call may start another program.
-    fn has_room(&self, table: &ResourceTable) -> bool {
-        let runs = |number: &&u32| {
-            let child = table.get(&Resource::<ChildProgram>::new_borrow(**number));
-            child.is_ok_and(ChildProgram::is_running)
-        };
-        self.0.iter().filter(runs).count() < MAX_CHILDREN
-    }
-
-    fn add(&mut self, number: u32) {
-        self.0.push(number);
-    }
-
-    fn remove(&mut self, number: u32) {
-        self.0.retain(|other| *other != number);
-    }
-
-    /// Kills all programs. Their resources stay until the guest drops them.
-    pub(crate) fn end_call(&mut self, table: &mut ResourceTable) {
-        for number in self.0.drain(..) {
-            if let Ok(child) = table.get_mut(&Resource::<ChildProgram>::new_borrow(number)) {
-                child.end_with_call();
-            }
-        }
-    }
-}
+use wasmtime::component::Resource;
 
 impl child_process::Host for State {
     async fn spawn(&mut self, command: Command) -> wasmtime::Result<Result<Resource<ChildProgram>, ProcessError>> {

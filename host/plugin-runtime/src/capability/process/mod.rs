@@ -1,6 +1,6 @@
 //! The capability `process`: programs of the machine, which the sandbox of the operating system confines.
 
-pub(crate) mod child;
+mod child;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
