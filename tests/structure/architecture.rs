@@ -249,7 +249,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // The message of the sandbox's helper, neutralized.
     ("cli/src/bin/pinion-sandbox.rs", "eprintln!(\"{}\", printable(message));"),
     // Compiled code for the pipe of the requesting process.
-    ("plugin-runtime/src/loading/compiler.rs", "let mut out = io::stdout().lock();"),
+    ("plugin-engine/src/compiler.rs", "let mut out = io::stdout().lock();"),
 ];
 
 #[test]
@@ -318,7 +318,7 @@ fn only_modules_of_output_declare_text_neutral() {
 const UNSAFE: &[(&str, usize)] = &[
     ("app/src/process/hardening.rs", 4),
     ("cli/src/process/closed_stdout.rs", 1),
-    ("plugin-runtime/src/engine/mod.rs", 1),
+    ("plugin-engine/src/engine.rs", 1),
     ("plugin-programs/src/guard.rs", 1),
     ("sandbox/src/linux/passing.rs", 3),
     ("sandbox/src/linux/sys.rs", 9),

@@ -17,6 +17,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-egress",
             "pinion-exclusions",
             "pinion-files",
+            "pinion-plugin-engine",
             "pinion-plugin-limits",
             "pinion-plugin-programs",
             "pinion-plugin-storage",
@@ -26,6 +27,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
         ],
     ),
     ("pinion-plugin-storage", &["pinion-files"]),
+    ("pinion-plugin-engine", &["pinion-plugin-limits"]),
     ("pinion-plugin-limits", &["pinion-protocol", "pinion-workspace"]),
     ("pinion-plugin-programs", &["pinion-protocol", "pinion-redact"]),
     ("pinion-redact", &["pinion-protocol"]),
@@ -120,6 +122,7 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
+    ("pinion-plugin-engine", &["wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-limits", &["reqwest", "hyper", "crossterm", "clap", "notify"]),
     (
         "pinion-plugin-programs",

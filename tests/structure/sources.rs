@@ -85,7 +85,7 @@ const MAY_WAIT: &[(&str, &str)] = &[
     ("host/plugin-storage/src/store.rs", "passes options to `opened`, which uses `private::open`"),
     ("host/plugin-runtime/src/host/files/handles.rs", "opens the null device"),
     ("host/plugin-limits/src/descriptors.rs", "opens the root directory"),
-    ("host/plugin-runtime/src/loading/component_file.rs", "has a variant for systems without named pipes among files"),
+    ("host/plugin-engine/src/component_file.rs", "has a variant for systems without named pipes among files"),
     ("host/plugin-runtime/src/openapi.rs", "writes into a temporary directory of its own"),
     ("host/providers/src/recording/playback.rs", "reads a recording that the application names, which may be a pipe"),
     ("host/providers/src/replay.rs", "reads a script that the application names, which may be a pipe"),

@@ -50,7 +50,6 @@ mod bindings;
 mod calls;
 mod capability;
 mod convert;
-mod engine;
 mod host;
 mod host_info;
 mod load_error;
@@ -80,18 +79,18 @@ pub use capability::secrets::{
 pub use capability::session::SessionAccess;
 pub use capability::storage::{StorageGrant, StorageQuota};
 pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
-pub use engine::EngineError;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
-pub use loading::cache::{CacheKey, CodeOrigin};
-pub use loading::compiler::{Compiler, compile_for_parent};
-pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
+pub use loading::code::CodeOrigin;
 pub use loading::lists::CommandDefinition;
 pub use loading::settings::PluginSettings;
 pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
+pub use pinion_plugin_engine::{
+    CacheKey, Compiler, EngineError, MAX_COMPONENT_BYTES, ReadError, compile_for_parent, read_component,
+};
 pub use pinion_plugin_limits::{EngineLimits, FaultKind, Limits, PartialLimits, PluginFault};
 pub use pinion_plugin_programs::{
     AfterProgram, ConfinedProgram, Confinement, PlainProgram, ProgramGroup, guard_for_parent, guard_programs,

@@ -1,7 +1,7 @@
 //! Failures to load a component.
 
-use crate::loading::component_file::ReadError;
 use crate::manifest::ManifestError;
+use pinion_plugin_engine::{CompileError, ReadError};
 use pinion_plugin_limits::{FaultKind, PluginFault, ShareExceeded, format_bytes, format_count, write_details};
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -162,5 +162,15 @@ impl From<ManifestError> for LoadError {
 impl From<ShareExceeded> for LoadError {
     fn from(exceeded: ShareExceeded) -> Self {
         Self::Limit(exceeded.to_string())
+    }
+}
+
+impl From<CompileError> for LoadError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Process { message, source } => Self::link(message, source),
+            CompileError::Limit { message, key } => Self::Compile { message, key },
+            CompileError::Invalid(message) => Self::Link { message, source: None },
+        }
     }
 }

@@ -4,9 +4,9 @@
 //! appends it to the component. The lists of imports and exports come from the component itself.
 
 use crate::capability::table::Asks;
-use crate::loading::component_file::MAX_COMPONENT_BYTES;
 use crate::loading::weight::Sizes;
 use crate::loading::wording;
+use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_limits::{Limits, PartialLimits};
 use pinion_protocol::HookPoint;
 use serde::{Deserialize, Serialize};

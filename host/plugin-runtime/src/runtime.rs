@@ -1,7 +1,6 @@
 //! The runtime, as an application uses it.
 
 use crate::calls::hooks::observers::Observers;
-use crate::engine::EngineError;
 use crate::loading::describe::describe;
 use crate::loading::described::Described;
 use crate::loading::source::PluginSource;
@@ -12,6 +11,7 @@ use crate::registry::notice::Notice;
 use crate::registry::watch::{PluginDirectory, Watch, WatchError};
 use crate::shared::{RuntimeConfig, Shared, StartingEngine};
 use pinion_egress::Client;
+use pinion_plugin_engine::EngineError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -5,15 +5,13 @@ use crate::calls::state::State;
 use crate::capability::authority::SharedAuthority;
 use crate::capability::mcp::port::{McpServers, NoServers};
 use crate::capability::model::UsedTokens;
-use crate::engine::{Engine, EngineError, pagemap};
 use crate::host::linker::linker;
 use crate::host_info::{HostInfo, LoadedPlugins};
-use crate::loading::cache::{CacheKey, CodeCache};
 use crate::loading::code::CodeInMemory;
-use crate::loading::compiler::Compiler;
 use crate::policy::PluginPolicy;
 use pinion_egress::Client;
 use pinion_exclusions::Finder;
+use pinion_plugin_engine::{CacheKey, CodeCache, Compiler, Engine, EngineError};
 use pinion_plugin_limits::{Descriptors, EngineLimits, LimitsFile, Permits, SharedCounts};
 use pinion_plugin_programs::Confinement;
 use pinion_plugin_storage::SharedStores;
@@ -163,7 +161,7 @@ impl EngineCore {
     fn start(engine_limits: Option<EngineLimits>) -> Result<Self, EngineError> {
         let mut limits = LimitsFile::built_in().clone();
         limits.engine = engine_limits.unwrap_or(limits.engine);
-        let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
+        let engine = Engine::start(limits.engine.clone())?;
         let linker = linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Self { engine, linker, limits })
     }

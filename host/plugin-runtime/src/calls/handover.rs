@@ -7,9 +7,9 @@
 
 use crate::calls::instance::FinishedJob;
 use crate::calls::spinning::{CallTask, LINGER, spin};
-use crate::engine::Engine;
 use crate::loading::program::InstanceTemplate;
 use crate::shared::Shared;
+use pinion_plugin_engine::Engine;
 use pinion_plugin_limits::{Deadline, FaultKind, Spinning, cores};
 use std::sync::Arc;
 use std::time::Duration;

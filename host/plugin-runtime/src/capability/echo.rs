@@ -99,7 +99,7 @@ mod tests {
     use crate::capability::authority::{PluginAuthority, SharedAuthority};
     use crate::capability::secrets::{NoSecrets, SecretSource};
     use crate::capability::table::{Asks, GrantTable, Grants, capability_forms};
-    use crate::engine::Engine;
+    use pinion_plugin_engine::Engine;
     use pinion_plugin_limits::EngineLimits;
     use pinion_workspace::grants::roots::WorkspaceRoot;
     use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::bindings::pinion::plugin as wit;
 use crate::calls::state::State;
 use crate::capability;
 use crate::capability::list::with_capabilities;
-use crate::engine::Engine;
+use pinion_plugin_engine::Engine;
 use wasmtime::component::{HasSelf, Linker};
 
 /// Links WASI, the interfaces that need no grant, and each capability's interfaces.

@@ -17,6 +17,17 @@ const MAX_KEPT: usize = 16;
 /// Code that is needed again within this time was dropped too early.
 const SOON: Duration = Duration::from_secs(10);
 
+/// The origin of a component's compiled code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeOrigin {
+    /// Compiled during this load.
+    Compiled,
+    /// Read from the cache.
+    Cached,
+    /// Not loaded yet: the cache has the plugin's description, and its first call loads the code.
+    Described,
+}
+
 /// The code of a program, in memory or in the cache.
 pub(crate) struct HeldCode {
     cached: Box<dyn CachedCode>,

@@ -1,15 +1,14 @@
 //! The step of loading that turns bytes into machine code, through the cache where it can.
 //!
 //! A component that is not part of this program is compiled in a child process where the embedder names one, see
-//! [`crate::loading::compiler`]. Without one, only components of moderate [`Weight`] are compiled, on a thread.
+//! [`Compiler`]. Without one, only components of moderate [`Weight`] are compiled, on a thread.
 
 use crate::load_error::LoadError;
-use crate::loading::compiler::{Compiled, Compiler};
-use crate::loading::functions::Sharing;
 use crate::loading::source::PluginSource;
 use crate::loading::weight::Weight;
 use crate::loading::{alone, blocking};
 use crate::shared::Shared;
+use pinion_plugin_engine::{CompiledCode, Compiler, Sharing};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,14 +97,15 @@ async fn in_process(shared: &Arc<Shared>, job: CompileJob<'_>) -> Result<Compone
 async fn in_child(shared: &Arc<Shared>, compiler: &Compiler, job: &CompileJob<'_>) -> Result<Component, LoadError> {
     // Counted apart from compiles in this process, so that light components never wait for heavy ones.
     let _permit = shared.permits.compiling_apart().await;
-    let sharing = Sharing::from_component(&job.bytes, job.source, job.number);
+    let sharing = Sharing::from_component(&job.bytes, job.source.cache_name(), job.number);
     let (looking, sharing_now) = (shared.clone(), sharing.clone());
     let known = blocking(move || {
         let cache = looking.cache.as_ref().zip(sharing_now.as_ref());
         Ok(cache.map(|(cache, sharing)| cache.load_functions(&looking.engine, sharing)))
     })
     .await?;
-    let Compiled { code, functions } = compiler.compile(&job.bytes, known.as_deref(), &shared.limits.engine).await?;
+    let CompiledCode { code, functions } =
+        compiler.compile(&job.bytes, known.as_deref(), &shared.limits.engine).await?;
     let (shared, digest) = (shared.clone(), job.digest);
     blocking(move || {
         let component = shared.engine.deserialize(&code).map_err(compile_error)?;

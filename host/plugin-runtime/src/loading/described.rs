@@ -19,10 +19,10 @@
 //! Plugins of lifetime `session` are not described, because their instance starts with the session;
 //! [`crate::loading::last_offer`] remembers the offers of plugins with changing tools.
 
-use crate::loading::cache::CodeCache;
 use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;
 use crate::manifest::{Inspection, Lifetime};
+use pinion_plugin_engine::CodeCache;
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime};
@@ -124,10 +124,11 @@ impl Described {
         if is_changing || !seen.is_settled() {
             return;
         }
+        let name = source.cache_name();
         let text = serde_json::to_vec(&DescriptionEntry { engine: engine.to_owned(), seen, described: self });
-        let is_known = |text: &Vec<u8>| cache.load_description(source).is_some_and(|known| known.bytes() == text);
+        let is_known = |text: &Vec<u8>| cache.load_description(&name).is_some_and(|known| known.bytes() == text);
         if !text.as_ref().is_ok_and(is_known) {
-            cache.store_description(source, text);
+            cache.store_description(&name, text);
         }
     }
 }

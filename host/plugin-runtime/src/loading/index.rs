@@ -6,10 +6,10 @@
 //! the index after the start. So an index that is damaged, evicted, or written by two processes at once costs time and
 //! decides nothing.
 
-use crate::loading::cache::{CachedContent, CodeCache};
 use crate::loading::described::{ComponentFileState, Described};
 use crate::loading::look::{SourceMetadata, own_file};
 use crate::loading::source::{PluginLocation, PluginSource};
+use pinion_plugin_engine::{CachedContent, CodeCache};
 use pinion_plugin_limits::MAX_PLUGINS;
 use pinion_workspace::grants::protected::Protected;
 use std::collections::{HashMap, HashSet};
@@ -50,7 +50,7 @@ impl<'a> Places<'a> {
                 PluginLocation::BuiltIn => None,
                 PluginLocation::Directory(directory, _) => directory.canonicalize().ok(),
             };
-            let index = cache.load_index(place).map(DescriptionIndex::from_content).unwrap_or_default();
+            let index = cache.load_index(&place.cache_name()).map(DescriptionIndex::from_content).unwrap_or_default();
             (place, KnownDirectory { directory, index, new: Mutex::default() })
         });
         Self { known: known.collect(), own: own_file() }
@@ -82,7 +82,7 @@ impl<'a> Places<'a> {
         if let Some(described) = indexed.and_then(|entry| Described::read(entry, engine, seen)) {
             return Some(described);
         }
-        let content = cache.load_description(source)?;
+        let content = cache.load_description(&source.cache_name())?;
         let described = Described::read(content.bytes(), engine, seen)?;
         if let Some((known, name)) = found {
             let mut new = known.new.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ impl<'a> Places<'a> {
             if !new.is_empty() {
                 let there = names_in(known.directory.as_deref());
                 let is_there = |name: &[u8]| there.as_ref().is_none_or(|there| there.contains(name));
-                cache.store_index(place, &known.index.with(&new, is_there));
+                cache.store_index(&place.cache_name(), &known.index.with(&new, is_there));
             }
         }
     }
@@ -163,12 +163,12 @@ fn entries(bytes: &[u8]) -> Option<HashMap<Vec<u8>, Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loading::cache::CacheKey;
     use crate::loading::source::FileOrigin;
+    use pinion_plugin_engine::CacheKey;
 
     fn stored(cache: &CodeCache, bytes: &[u8]) -> DescriptionIndex {
-        cache.store_index(PluginLocation::BuiltIn, bytes);
-        DescriptionIndex::from_content(cache.load_index(PluginLocation::BuiltIn).unwrap())
+        cache.store_index(&PluginLocation::BuiltIn.cache_name(), bytes);
+        DescriptionIndex::from_content(cache.load_index(&PluginLocation::BuiltIn.cache_name()).unwrap())
     }
 
     fn cache() -> (tempfile::TempDir, CodeCache) {
@@ -208,10 +208,12 @@ mod tests {
     fn index_of_one_place_is_not_that_of_another() {
         let (_directory, cache) = cache();
         let path = Path::new("/plugins");
-        cache.store_index(PluginLocation::Directory(path, FileOrigin::User), b"");
-        assert!(cache.load_index(PluginLocation::Directory(path, FileOrigin::Project)).is_none());
-        assert!(cache.load_index(PluginLocation::Directory(Path::new("/other"), FileOrigin::User)).is_none());
-        assert!(cache.load_index(PluginLocation::BuiltIn).is_none());
-        assert!(cache.load_index(PluginLocation::Directory(path, FileOrigin::User)).is_some());
+        cache.store_index(&PluginLocation::Directory(path, FileOrigin::User).cache_name(), b"");
+        assert!(cache.load_index(&PluginLocation::Directory(path, FileOrigin::Project).cache_name()).is_none());
+        assert!(
+            cache.load_index(&PluginLocation::Directory(Path::new("/other"), FileOrigin::User).cache_name()).is_none()
+        );
+        assert!(cache.load_index(&PluginLocation::BuiltIn.cache_name()).is_none());
+        assert!(cache.load_index(&PluginLocation::Directory(path, FileOrigin::User).cache_name()).is_some());
     }
 }

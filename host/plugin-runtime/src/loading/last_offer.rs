@@ -5,11 +5,11 @@
 //! offer follows from the MCP servers needs no code before its first call, as long as these offer the same.
 
 use crate::capability::mcp::McpServers;
-use crate::loading::cache::CodeCache;
 use crate::loading::described::hash;
 use crate::loading::generation::Generation;
 use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;
+use pinion_plugin_engine::CodeCache;
 use serde::{Deserialize, Serialize};
 
 /// The last offer of a plugin.
@@ -41,7 +41,7 @@ pub(crate) fn read_for(
 }
 
 fn entry(cache: &CodeCache, source: &PluginSource, generation: &Generation) -> Option<LastOffer> {
-    let content = cache.load_offer(source)?;
+    let content = cache.load_offer(&source.cache_name())?;
     let last: LastOffer = serde_json::from_slice(content.bytes()).ok()?;
     let is_of = last.digest == generation.digest.to_hex().as_str() && last.config == hash(&generation.program.config);
     is_of.then_some(last)
@@ -67,8 +67,8 @@ pub(crate) fn store(
         offer: offer.clone(),
     };
     let text = serde_json::to_vec(&last);
-    let is_known = |text: &Vec<u8>| cache.load_offer(source).is_some_and(|known| known.bytes() == text);
+    let is_known = |text: &Vec<u8>| cache.load_offer(&source.cache_name()).is_some_and(|known| known.bytes() == text);
     if !text.as_ref().is_ok_and(is_known) {
-        cache.store_offer(source, text);
+        cache.store_offer(&source.cache_name(), text);
     }
 }

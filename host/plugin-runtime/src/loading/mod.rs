@@ -1,20 +1,14 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
-//! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound their contents; [`compiler`]
-//! compiles them in a child process, with the code of earlier compiles in [`functions`], and [`cache`] keeps the
-//! result; [`describe`] asks the plugin for its offer, [`lists`] and [`served`] check the answer, and [`described`],
-//! [`index`] and [`last_offer`] remember it; and [`generation`] goes through these steps.
+//! [`source`] reads the bytes; [`weight`] and [`wording`] bound their contents; [`compile`] has them compiled by
+//! `pinion-plugin-engine`, or takes their code from its cache; [`describe`] asks the plugin for its offer, [`lists`] and
+//! [`served`] check the answer, and [`described`], [`index`] and [`last_offer`] remember it; and [`generation`] goes through
+//! these steps.
 
-pub(crate) mod cache;
 pub(crate) mod code;
 pub(crate) mod compile;
-pub(crate) mod compiler;
-pub(crate) mod component_file;
 pub(crate) mod describe;
 pub(crate) mod described;
-mod entry_file;
-mod evict;
-pub(crate) mod functions;
 pub(crate) mod generation;
 pub(crate) mod index;
 pub(crate) mod last_offer;

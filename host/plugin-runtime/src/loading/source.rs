@@ -1,9 +1,9 @@
 //! Sources of components: this program, or a file.
 
 use crate::load_error::LoadError;
-use crate::loading::component_file::read_component;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Inspection;
+use pinion_plugin_engine::{SourceName, read_component};
 use pinion_plugin_storage::PluginIdentity;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -62,7 +62,20 @@ pub(crate) enum PluginLocation<'a> {
     Directory(&'a Path, FileOrigin),
 }
 
+/// The name of a file or a directory in the cache.
+fn file_name(path: &Path, origin: FileOrigin) -> SourceName {
+    SourceName { origin: origin.describe_origin(), name: path.as_os_str().as_encoded_bytes().to_owned() }
+}
+
 impl<'a> PluginLocation<'a> {
+    /// The name of the place in the cache.
+    pub(crate) fn cache_name(self) -> SourceName {
+        match self {
+            Self::BuiltIn => SourceName { origin: "built-in", name: Vec::new() },
+            Self::Directory(directory, origin) => file_name(directory, origin),
+        }
+    }
+
     /// The place of a source, and its name there.
     pub(crate) fn from_source(source: &'a PluginSource) -> Option<(Self, &'a [u8])> {
         match source {
@@ -115,6 +128,14 @@ impl PluginSource {
             Self::File { origin: FileOrigin::Named, .. } => "named",
         };
         PluginIdentity::new(origin, path.unwrap_or(Path::new("")), name)
+    }
+
+    /// The name of the source in the cache.
+    pub(crate) fn cache_name(&self) -> SourceName {
+        match self {
+            Self::BuiltIn { name, .. } => SourceName { origin: "built-in", name: name.as_bytes().to_owned() },
+            Self::File { path, origin } => file_name(path, *origin),
+        }
     }
 
     /// The path, where the source is a file.

@@ -4,7 +4,6 @@
 //! the snapshot that calls see is replaced once. A plugin without a valid description, or one that might
 //! conflict with another plugin, is loaded as if there were no descriptions.
 
-use crate::loading::cache::CodeCache;
 use crate::loading::described::Described;
 use crate::loading::generation::Generation;
 use crate::loading::index::Places;
@@ -21,6 +20,7 @@ use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
 use crate::shared::Shared;
+use pinion_plugin_engine::CodeCache;
 use pinion_plugin_limits::cores;
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;

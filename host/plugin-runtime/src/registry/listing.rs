@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::convert;
-use crate::loading::cache::CodeOrigin;
+use crate::loading::code::CodeOrigin;
 use crate::loading::source::PluginSource;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;

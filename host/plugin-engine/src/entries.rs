@@ -1,17 +1,18 @@
-//! Bounding the size of the cache directory.
+//! Files of the cache directory: how they are opened, and a bound on the size of all of them.
+//!
+//! Other programs of the user may have put anything there.
 //!
 //! Compiled code of a plugin in Python or with a JavaScript engine inside takes 40 MB, and each rebuild leaves an entry. When
 //! an entry is added and all of them together take too much, those that were used least recently go. The time of the last
 //! use is the entry's modification time, which a use renews once a day.
 
-use crate::loading::entry_file::open_entry;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Bytes that all entries may take together: 25 plugins in Python, or some thousand in Rust.
-pub(super) const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 /// The age of a modification time that makes a use renew it.
 const RENEWED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Characters of the hash that names an entry.
@@ -20,8 +21,20 @@ const NAME_CHARACTERS: usize = 64;
 /// The ends of the names of entries that contain no code.
 const KINDS: [&str; 3] = [".description", ".index", ".offer"];
 
+/// Opens a file of the cache. A link or a pipe in its place is an error, and does not block.
+pub(crate) fn open_entry(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a file")) }
+}
+
 /// Notes that an entry is used.
-pub(super) fn touch(path: &Path) {
+pub(crate) fn touch(path: &Path) {
     let renew = || -> io::Result<()> {
         let (file, now) = (open_entry(path, OpenOptions::new().read(true))?, SystemTime::now());
         let age = now.duration_since(file.metadata()?.modified()?).unwrap_or_default();
@@ -34,7 +47,7 @@ pub(super) fn touch(path: &Path) {
 
 /// Removes the entries that were used least recently, if all together take more than `max_bytes`, until a quarter of
 /// that is free. Keeps `new`. A file that is not an entry neither counts nor goes.
-pub(super) fn evict(directory: &Path, new: &Path, max_bytes: u64) -> io::Result<()> {
+pub(crate) fn evict(directory: &Path, new: &Path, max_bytes: u64) -> io::Result<()> {
     let mut entries = entries(directory)?;
     let mut total: u64 = entries.iter().map(|entry| entry.bytes).sum();
     if total <= max_bytes {

@@ -1,9 +1,7 @@
 //! The configured wasmtime engine, and the clock that interrupts guests.
 
-pub(crate) mod image;
-pub(crate) mod pagemap;
-
-use crate::loading::functions::Functions;
+use crate::functions::Functions;
+use crate::pagemap;
 use pinion_plugin_limits::EngineLimits;
 use std::hash::{Hash as _, Hasher};
 use std::io;
@@ -30,7 +28,7 @@ const TABLES: u32 = 20;
 const CORE_INSTANCES: u32 = 64;
 
 /// A wasmtime engine with its clock.
-pub(crate) struct Engine {
+pub struct Engine {
     engine: wasmtime::Engine,
     ticker: Ticker,
     limits: EngineLimits,
@@ -46,13 +44,26 @@ pub struct EngineError {
 }
 
 impl EngineError {
-    pub(crate) fn from_wasmtime(error: wasmtime::Error) -> Self {
+    /// Wraps an error of the engine itself.
+    pub fn from_wasmtime(error: wasmtime::Error) -> Self {
         Self { source: error.into() }
     }
 }
 
 impl Engine {
-    pub(crate) fn new(limits: EngineLimits) -> Result<Self, EngineError> {
+    /// Starts an engine and its clock. The process may be made dumpable meanwhile, see `pagemap`.
+    ///
+    /// # Errors
+    /// The system does not give it memory or a thread.
+    pub fn start(limits: EngineLimits) -> Result<Self, EngineError> {
+        pagemap::readable(|| Self::new(limits))
+    }
+
+    /// Starts an engine and its clock in a process that stays as it is.
+    ///
+    /// # Errors
+    /// The system does not give it memory or a thread.
+    pub fn new(limits: EngineLimits) -> Result<Self, EngineError> {
         let engine = pooled(&limits).or_else(|error| {
             // The pool reserves address space by the terabyte; `ulimit -v` and some containers forbid that.
             tracing::info!(%error, "no instance pool; calls are slower");
@@ -64,45 +75,53 @@ impl Engine {
         Ok(Self { ticker, engine, limits, compatibility })
     }
 
-    pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
+    /// The engine of wasmtime.
+    pub fn wasmtime(&self) -> &wasmtime::Engine {
         &self.engine
     }
 
-    pub(crate) fn limits(&self) -> &EngineLimits {
+    /// The limits that it was started with.
+    pub fn limits(&self) -> &EngineLimits {
         &self.limits
     }
 
     /// Compiles a component on all cores, in about 100 ms for 100 KB.
-    pub(crate) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
+    ///
+    /// # Errors
+    /// It is not a valid component.
+    pub fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
         Component::from_binary(&self.engine, bytes)
     }
 
-    /// Loads code that [`crate::loading::cache`] sealed, or that came from the child of [`crate::loading::compiler`].
+    /// Loads code that [`crate::cache`] sealed, or that came from the child of [`crate::compiler`].
+    ///
+    /// # Errors
+    /// It belongs to another version or configuration.
     #[allow(unsafe_code, reason = "wasmtime cannot check compiled code; the cache's seal does, see there")]
-    pub(crate) fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
+    pub fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
         // SAFETY: called by `Cache::load`, with bytes whose keyed hash shows that `Cache::store` of this user wrote them
-        // from `Component::serialize`; and by `compile::in_child`, with bytes that the embedder's own program wrote to a
-        // private pipe.
+        // from `Component::serialize`; and by the step of loading that ran a [`Compiler`], with bytes that the
+        // embedder's own program wrote to a private pipe.
         unsafe { Component::deserialize(&self.engine, own_code) }
     }
 
     /// The hash of everything that compiled code and descriptions depend on, in hexadecimal.
-    pub(crate) fn compatibility(&self) -> &str {
+    pub fn compatibility(&self) -> &str {
         &self.compatibility
     }
 
     /// Returns whether at most one guest runs.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.ticker.shared.running.load(Ordering::Relaxed) <= 1
     }
 
     /// Returns whether no guest runs.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.ticker.shared.running.load(Ordering::Relaxed) == 0
     }
 
     /// Keeps the clock running until the guard is dropped.
-    pub(crate) fn running(&self) -> InterruptGuard<'_> {
+    pub fn running(&self) -> InterruptGuard<'_> {
         self.ticker.enter();
         InterruptGuard(&self.ticker)
     }
@@ -186,7 +205,7 @@ fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
 }
 
 /// A guard: until it is dropped, guests are interrupted every [`TICK`].
-pub(crate) struct InterruptGuard<'a>(&'a Ticker);
+pub struct InterruptGuard<'a>(&'a Ticker);
 
 impl Drop for InterruptGuard<'_> {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ const ATTEMPTS: usize = 5;
 ///
 /// # Errors
 /// The image cannot be created: there is no memory or no descriptor left, or its pages are still held.
-pub(crate) fn create_images(component: &Component) -> wasmtime::Result<()> {
+pub fn create_images(component: &Component) -> wasmtime::Result<()> {
     while_busy(|| component.initialize_copy_on_write_image())
 }
 

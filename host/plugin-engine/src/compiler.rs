@@ -10,8 +10,7 @@
 //! stdout; the end of stdin means that the caller stopped waiting.
 
 use crate::engine::compile_alone;
-use crate::load_error::LoadError;
-use crate::loading::functions::{Functions, MAX_BYTES as MAX_FUNCTIONS};
+use crate::functions::{Functions, MAX_BYTES as MAX_FUNCTIONS};
 use pinion_plugin_limits::{EngineLimits, format_bytes};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -37,22 +36,49 @@ pub struct Compiler {
 }
 
 /// The result of a compile.
-pub(crate) struct Compiled {
+pub struct CompiledCode {
     /// The code of the component.
-    pub(crate) code: Vec<u8>,
+    pub code: Vec<u8>,
     /// The functions to keep for the next one; empty if there is nothing new.
-    pub(crate) functions: Vec<u8>,
+    pub functions: Vec<u8>,
+}
+
+/// A component was not compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The process could not be run.
+    #[error("{message}")]
+    Process {
+        /// The step that failed.
+        message: &'static str,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// It takes more than a limit of the engine.
+    #[error("{message}")]
+    Limit {
+        /// The limit.
+        message: String,
+        /// Its key in `[engine.limits]`.
+        key: &'static str,
+    },
+    /// The compiler refused it, with this text.
+    #[error("{0}")]
+    Invalid(String),
 }
 
 impl Compiler {
     /// Compiles a component in a child process. Dropping the future kills it. `functions` come from earlier compiles;
     /// `None` for a component that shares no functions.
-    pub(crate) async fn compile(
+    ///
+    /// # Errors
+    /// It does not compile within the limits, or the process does not run.
+    pub async fn compile(
         &self,
         bytes: &[u8],
         functions: Option<&[u8]>,
         limits: &EngineLimits,
-    ) -> Result<Compiled, LoadError> {
+    ) -> Result<CompiledCode, CompileError> {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .env_clear()
@@ -61,13 +87,13 @@ impl Compiler {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| LoadError::link("could not run the compiler", error))?;
+            .map_err(|error| CompileError::Process { message: "could not run the compiler", source: error })?;
         let deadline = Duration::from_secs(limits.compile_seconds.saturating_mul(PATIENCE));
         match tokio::time::timeout(deadline, exchange(&mut child, bytes, functions, limits)).await {
             Ok(code) => code,
             Err(_) => {
                 let message = format!("compiling it takes more than {} s on this machine", deadline.as_secs());
-                Err(LoadError::Compile { message, key: "compile-seconds" })
+                Err(CompileError::Limit { message, key: "compile-seconds" })
             }
         }
     }
@@ -79,7 +105,7 @@ async fn exchange(
     bytes: &[u8],
     functions: Option<&[u8]>,
     limits: &EngineLimits,
-) -> Result<Compiled, LoadError> {
+) -> Result<CompiledCode, CompileError> {
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let sending = async {
         let Some(stdin) = &mut stdin else { return };
@@ -92,7 +118,10 @@ async fn exchange(
     let most = max_code_bytes(bytes.len()).saturating_add((CompilerHeader::FIELD + MAX_FUNCTIONS) as u64);
     let ((), output, error) = tokio::join!(sending, read(stdout, most), read(stderr, MAX_ERROR_BYTES));
     drop(stdin);
-    let status = child.wait().await.map_err(|error| LoadError::link("could not wait for the compiler", error))?;
+    let status = child
+        .wait()
+        .await
+        .map_err(|error| CompileError::Process { message: "could not wait for the compiler", source: error })?;
     if status.success()
         && let Some(compiled) = split(output)
     {
@@ -102,24 +131,24 @@ async fn exchange(
     match ended_by(status) {
         Some(CPU_TIME) => {
             let message = format!("compiling it takes more than {} s of processor time", limits.compile_seconds);
-            Err(LoadError::Compile { message, key: "compile-seconds" })
+            Err(CompileError::Limit { message, key: "compile-seconds" })
         }
         Some(_) => {
             let message =
                 format!("compiling it takes more than {} of memory", format_bytes(limits.compile_memory_bytes));
-            Err(LoadError::Compile { message, key: "compile-memory-bytes" })
+            Err(CompileError::Limit { message, key: "compile-memory-bytes" })
         }
-        None => Err(LoadError::Link { message: error.trim().to_owned(), source: None }),
+        None => Err(CompileError::Invalid(error.trim().to_owned())),
     }
 }
 
 /// Splits the output of a child: the length of the code, the code, and the functions.
-fn split(mut output: Vec<u8>) -> Option<Compiled> {
+fn split(mut output: Vec<u8>) -> Option<CompiledCode> {
     let length = usize::try_from(u64::from_le_bytes(*output.first_chunk()?)).ok()?;
     let end = CompilerHeader::FIELD.checked_add(length).filter(|end| length > 0 && *end <= output.len())?;
     let functions = output.split_off(end);
     output.drain(..CompilerHeader::FIELD);
-    Some(Compiled { code: output, functions })
+    Some(CompiledCode { code: output, functions })
 }
 
 /// The number of SIGXCPU on every supported system.
@@ -144,7 +173,7 @@ async fn read(from: Option<impl AsyncRead + Unpin>, at_most: u64) -> Vec<u8> {
     bytes
 }
 
-/// The largest code that is accepted. Compiled code is usually 3 to 5 times as large as the component.
+/// The largest code that is accepted. CompiledCode code is usually 3 to 5 times as large as the component.
 fn max_code_bytes(component: usize) -> u64 {
     (component as u64).saturating_mul(16).saturating_add(16 * 1024 * 1024)
 }

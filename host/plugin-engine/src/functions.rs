@@ -10,7 +10,7 @@
 //! child that compiles gets the entry with the component, and returns the next one with the code. Small components
 //! never touch the large components' entry: reading it would cost most of them more than it saves.
 
-use crate::loading::source::PluginSource;
+use crate::cache::SourceName;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,27 +33,27 @@ type FunctionName = [u8; NAME];
 
 /// The components that share functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sharing {
+pub enum Sharing {
     /// All large ones.
     Large,
     /// The versions of the plugin from this source.
-    Versions(PluginSource),
+    Versions(SourceName),
 }
 
 impl Sharing {
     /// Returns the components that one shares functions with, by the number of its generation. The first version of a
     /// small one shares no functions: most plugins are never edited, and keeping their functions would take more room
     /// than their code.
-    pub(crate) fn from_component(component: &[u8], source: &PluginSource, generation: u32) -> Option<Self> {
+    pub fn from_component(component: &[u8], source: SourceName, generation: u32) -> Option<Self> {
         match component.len() {
             LARGE.. => Some(Self::Large),
-            _ => (generation > 1).then(|| Self::Versions(source.clone())),
+            _ => (generation > 1).then(|| Self::Versions(source)),
         }
     }
 }
 
 /// The functions of earlier compiles, and those that this one adds.
-pub(crate) struct Functions {
+pub struct Functions {
     content: Vec<u8>,
     known: HashMap<FunctionName, KnownFunction>,
     new: Mutex<HashMap<FunctionName, Vec<u8>>>,
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Functions {
 
 impl Functions {
     /// Reads records up to the first one that is cut off.
-    pub(crate) fn read(content: Vec<u8>) -> Self {
+    pub fn read(content: Vec<u8>) -> Self {
         let mut known = HashMap::new();
         let mut at = 0;
         while let Some((name, age, code)) = record(&content, at) {
@@ -86,7 +86,7 @@ impl Functions {
 
     /// Writes the functions of this compile, then those that were used most recently, within the available room. `None`
     /// if this compile added no functions.
-    pub(crate) fn write(&self) -> Option<Vec<u8>> {
+    pub fn write(&self) -> Option<Vec<u8>> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if new.is_empty() {
             return None;

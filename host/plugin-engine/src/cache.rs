@@ -11,16 +11,14 @@
 //! by the same secret, of the component, of the engine's version and of its configuration. So a change of any of them makes
 //! another entry, and entries of an earlier secret are never looked at.
 //!
-//! The description of a component lies next to its code, under the same seal; [`crate::loading::described`] says when
-//! it is used, and [`crate::loading::index`] how a start reads the descriptions of many plugins at once.
+//! Descriptions and offers of plugins lie next to the code, under the same seal. Their names depend on the source of the
+//! plugin ([`SourceName`]); the runtime decides when they are used.
 //!
-//! Entries that were not used for long make room for new ones, see [`crate::loading::evict`].
+//! Entries that were not used for long make room for new ones, see [`crate::entries`].
 
 use crate::engine::Engine;
-use crate::loading::entry_file::open_entry;
-use crate::loading::evict;
-use crate::loading::functions::Sharing;
-use crate::loading::source::{FileOrigin, PluginLocation, PluginSource};
+use crate::entries::{self, open_entry};
+use crate::functions::Sharing;
 use pinion_files::AtomicWrite;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -59,28 +57,26 @@ impl CacheKey {
 }
 
 /// The cache directory.
-pub(crate) struct CodeCache {
+pub struct CodeCache {
     directory: PathBuf,
     key: [u8; 32],
     /// True once a failure to store an entry was reported. Others are likely to have the same cause.
     has_failed: AtomicBool,
 }
 
-/// The origin of a component's compiled code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CodeOrigin {
-    /// Compiled during this load.
-    Compiled,
-    /// Read from the cache.
-    Cached,
-    /// Not loaded yet: the cache has the plugin's description, and its first call loads the code.
-    Described,
+/// Names the source of a plugin, or a place with many plugins, so that a new entry of it replaces the old one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceName {
+    /// The kind of the source.
+    pub origin: &'static str,
+    /// Its name there, such as the path of a file.
+    pub name: Vec<u8>,
 }
 
 impl CodeCache {
     /// Opens the directory, and creates it with mode 0700 if it is missing. Logs and returns `None` when it is not safe
     /// to use.
-    pub(crate) fn open(directory: &Path, key: &CacheKey) -> Option<Self> {
+    pub fn open(directory: &Path, key: &CacheKey) -> Option<Self> {
         match prepare_folder(directory) {
             Ok(()) => Some(Self { directory: directory.to_owned(), key: key.0, has_failed: AtomicBool::new(false) }),
             Err(error) => {
@@ -91,24 +87,24 @@ impl CodeCache {
     }
 
     /// Loads the compiled component with this digest. `None` when there is no valid entry.
-    pub(crate) fn load(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Component> {
+    pub fn load(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Component> {
         let path = self.path(engine, digest);
         let content = self.read(&path)?;
         // wasmtime checks version and configuration again.
         let component = engine.deserialize(content.bytes()).inspect_err(|error| log_unusable(&path, error)).ok()?;
-        evict::touch(&path);
+        entries::touch(&path);
         Some(component)
     }
 
     /// Returns whether there is an entry for the compiled component with this digest, whether it is valid or not.
-    pub(crate) fn has(&self, engine: &Engine, digest: &blake3::Hash) -> bool {
+    pub fn has(&self, engine: &Engine, digest: &blake3::Hash) -> bool {
         self.path(engine, digest).is_file()
     }
 
     /// Waits while another process, or another load of this one, compiles the component with this digest. After that
     /// its code may be in the cache. `None` when the wait takes longer than [`MAX_WAIT`], or the system has no locks:
     /// two compiles of one component do no harm.
-    pub(crate) async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<CompilePermit> {
+    pub async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<CompilePermit> {
         let path = self.path(engine, digest).with_extension(LOCK);
         let begun = Instant::now();
         loop {
@@ -122,10 +118,10 @@ impl CodeCache {
     }
 
     /// Stores compiled code. A failure is only logged: the next load compiles again.
-    pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
+    pub fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
         let path = self.path(engine, digest);
         let stored = code.map_err(io::Error::other).and_then(|code| self.write(&path, &code));
-        if let Err(error) = stored.and_then(|()| evict::evict(&self.directory, &path, evict::MAX_BYTES)) {
+        if let Err(error) = stored.and_then(|()| entries::evict(&self.directory, &path, entries::MAX_BYTES)) {
             match self.has_failed.swap(true, Ordering::Relaxed) {
                 false => tracing::warn!(directory = %self.directory.display(), %error, "compiled code was not cached"),
                 true => tracing::debug!(entry = %path.display(), %error, "compiled code was not cached"),
@@ -133,16 +129,16 @@ impl CodeCache {
         }
     }
 
-    /// Loads the functions that components share, for [`crate::loading::functions`]. Empty when there is no valid entry.
-    pub(crate) fn load_functions(&self, engine: &Engine, sharing: &Sharing) -> Vec<u8> {
+    /// Loads the functions that components share, for [`crate::functions`]. Empty when there is no valid entry.
+    pub fn load_functions(&self, engine: &Engine, sharing: &Sharing) -> Vec<u8> {
         let path = self.functions_path(engine, sharing);
         let content = self.read(&path).map(CachedContent::into_bytes).unwrap_or_default();
-        evict::touch(&path);
+        entries::touch(&path);
         content
     }
 
     /// Stores the functions that components share. A failure is only logged.
-    pub(crate) fn store_functions(&self, engine: &Engine, sharing: &Sharing, functions: &[u8]) {
+    pub fn store_functions(&self, engine: &Engine, sharing: &Sharing, functions: &[u8]) {
         let path = self.functions_path(engine, sharing);
         if let Err(error) = self.write(&path, functions) {
             tracing::debug!(entry = %path.display(), %error, "compiled functions were not cached");
@@ -150,12 +146,12 @@ impl CodeCache {
     }
 
     /// Loads the description of the plugin from this source. `None` when there is no valid entry.
-    pub(crate) fn load_description(&self, source: &PluginSource) -> Option<CachedContent> {
+    pub fn load_description(&self, source: &SourceName) -> Option<CachedContent> {
         self.read(&self.source_path(source, DESCRIPTION))
     }
 
     /// Stores the description of the plugin from this source. A failure is only logged.
-    pub(crate) fn store_description(&self, source: &PluginSource, description: serde_json::Result<Vec<u8>>) {
+    pub fn store_description(&self, source: &SourceName, description: serde_json::Result<Vec<u8>>) {
         let path = self.source_path(source, DESCRIPTION);
         if let Err(error) = description.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
             tracing::debug!(entry = %path.display(), %error, "a description was not cached");
@@ -163,54 +159,35 @@ impl CodeCache {
     }
 
     /// Loads the descriptions of the plugins in a place. `None` when there is no valid entry.
-    pub(crate) fn load_index(&self, place: PluginLocation<'_>) -> Option<CachedContent> {
-        self.read(&self.place_path(place))
+    pub fn load_index(&self, place: &SourceName) -> Option<CachedContent> {
+        self.read(&self.source_path(place, INDEX))
     }
 
     /// Stores the descriptions of the plugins in a place. A failure is only logged.
-    pub(crate) fn store_index(&self, place: PluginLocation<'_>, index: &[u8]) {
-        let path = self.place_path(place);
+    pub fn store_index(&self, place: &SourceName, index: &[u8]) {
+        let path = self.source_path(place, INDEX);
         if let Err(error) = self.write(&path, index) {
             tracing::debug!(entry = %path.display(), %error, "an index of descriptions was not cached");
         }
     }
 
     /// Loads the latest offer of the plugin from this source. `None` when there is no valid entry.
-    pub(crate) fn load_offer(&self, source: &PluginSource) -> Option<CachedContent> {
+    pub fn load_offer(&self, source: &SourceName) -> Option<CachedContent> {
         self.read(&self.source_path(source, OFFER))
     }
 
     /// Stores the offer of the plugin from this source. A failure is only logged.
-    pub(crate) fn store_offer(&self, source: &PluginSource, offer: serde_json::Result<Vec<u8>>) {
+    pub fn store_offer(&self, source: &SourceName, offer: serde_json::Result<Vec<u8>>) {
         let path = self.source_path(source, OFFER);
         if let Err(error) = offer.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
             tracing::debug!(entry = %path.display(), %error, "an offer was not cached");
         }
     }
 
-    /// Names the entry by the path of the source, so that a new one replaces the old one.
-    fn source_path(&self, source: &PluginSource, kind: &str) -> PathBuf {
-        match source {
-            PluginSource::BuiltIn { name, .. } => self.named_path(kind, "built-in", name.as_bytes()),
-            PluginSource::File { path, origin } => self.file_path(kind, path, *origin),
-        }
-    }
-
-    fn place_path(&self, place: PluginLocation<'_>) -> PathBuf {
-        match place {
-            PluginLocation::BuiltIn => self.named_path(INDEX, "built-in", b""),
-            PluginLocation::Directory(directory, origin) => self.file_path(INDEX, directory, origin),
-        }
-    }
-
-    fn file_path(&self, kind: &str, path: &Path, origin: FileOrigin) -> PathBuf {
-        self.named_path(kind, origin.describe_origin(), path.as_os_str().as_encoded_bytes())
-    }
-
-    fn named_path(&self, kind: &str, origin: &str, name: &[u8]) -> PathBuf {
+    fn source_path(&self, source: &SourceName, kind: &str) -> PathBuf {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(kind.as_bytes()).update(b" of the plugin from a source:");
-        hasher.update(origin.as_bytes()).update(b":").update(name);
+        hasher.update(source.origin.as_bytes()).update(b":").update(&source.name);
         self.directory.join(format!("{}.{kind}", hasher.finalize().to_hex()))
     }
 
@@ -259,7 +236,7 @@ impl CodeCache {
 }
 
 /// The right to compile one component. The system ends it with the process that holds it.
-pub(crate) struct CompilePermit {
+pub struct CompilePermit {
     _file: File,
     path: PathBuf,
 }
@@ -276,11 +253,11 @@ fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 /// The content of an entry, after its seal.
-pub(crate) struct CachedContent(Vec<u8>);
+pub struct CachedContent(Vec<u8>);
 
 impl CachedContent {
     /// The sealed bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         self.0.get(SEAL_BYTES..).unwrap_or_default()
     }
 
