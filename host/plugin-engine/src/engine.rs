@@ -1,7 +1,6 @@
 //! The configured wasmtime engine, and the clock that interrupts guests.
 
 use crate::functions::Functions;
-use crate::pagemap;
 use pinion_plugin_limits::EngineLimits;
 use std::hash::{Hash as _, Hasher};
 use std::io;
@@ -51,12 +50,12 @@ impl EngineError {
 }
 
 impl Engine {
-    /// Starts an engine and its clock. The process may be made dumpable meanwhile, see `pagemap`.
+    /// Starts an engine and its clock. The process is made dumpable meanwhile if it is not.
     ///
     /// # Errors
     /// The system does not give it memory or a thread.
     pub fn start(limits: EngineLimits) -> Result<Self, EngineError> {
-        pagemap::readable(|| Self::new(limits))
+        while_dumpable(|| Self::new(limits))
     }
 
     /// Starts an engine and its clock in a process that stays as it is.
@@ -202,6 +201,33 @@ fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
     let mut config = config(limits);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     wasmtime::Engine::new(&config)
+}
+
+/// Runs `start` while the process may open its own files in `/proc`.
+///
+/// The engine opens `/proc/self/pagemap` once, to reset memory page by page; without it, each call costs more. The system
+/// denies that file to a process that is not dumpable, except to root. So the process is made dumpable while the engine
+/// starts, when no guest and no program of a guest runs yet. The user's own key commands may run, in a sandbox that does
+/// not show them this process.
+#[cfg(target_os = "linux")]
+fn while_dumpable<T>(start: impl FnOnce() -> T) -> T {
+    use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
+    let is_hidden = matches!(dumpable_behavior(), Ok(DumpableBehavior::NotDumpable));
+    if !is_hidden || rustix::process::geteuid().is_root() {
+        return start();
+    }
+    // If the system refuses, the engine works without the file.
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+    let started = start();
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::error!(%error, "the process stays dumpable");
+    }
+    started
+}
+
+#[cfg(not(target_os = "linux"))]
+fn while_dumpable<T>(start: impl FnOnce() -> T) -> T {
+    start()
 }
 
 /// A guard: until it is dropped, guests are interrupted every [`TICK`].

@@ -14,7 +14,6 @@ mod engine;
 mod entries;
 mod functions;
 mod image;
-mod pagemap;
 
 pub use cache::{CacheKey, CachedContent, CodeCache, CompilePermit, SourceName};
 pub use compiler::{CompileError, CompiledCode, Compiler, compile_for_parent};

@@ -15,7 +15,6 @@ mod limiter;
 mod limits;
 mod permits;
 mod shares;
-mod spinning;
 mod turns;
 
 pub use deadline::{CallClock, Deadline, Stopped};
@@ -26,6 +25,5 @@ pub use fault::{
 pub use limiter::{Limiter, ReservedMemory};
 pub use limits::{EngineLimits, HOOK_MS, Limits, LimitsFile, PartialLimits};
 pub use permits::{Permits, Waits, cores};
-pub use shares::{IdlePlace, MAX_PLUGINS, ResidentPermit, Share, ShareExceeded, SharedCounts};
-pub use spinning::Spinning;
+pub use shares::{IdlePlace, MAX_PLUGINS, ResidentPermit, Share, ShareExceeded, SharedCounts, Spinning};
 pub use turns::TurnPermit;

@@ -83,7 +83,6 @@ pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
 pub use loading::code::CodeOrigin;
 pub use loading::lists::CommandDefinition;
-pub use loading::settings::PluginSettings;
 pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
@@ -100,7 +99,7 @@ pub use pinion_workspace::grants::access::FileAccess;
 pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};
 pub use pinion_workspace::paths::real::without_links;
 pub use pinion_workspace::{FileList, list_files};
-pub use policy::{Ceiling, Component, Likeness, PluginPolicy, is_alike};
+pub use policy::{Ceiling, Component, Likeness, PluginPolicy, PluginSettings, is_alike};
 pub use registry::attempt::Loading;
 pub use registry::listing::{Capability, Hook, PluginInfo};
 pub use registry::notice::{Notice, NoticeEvent};

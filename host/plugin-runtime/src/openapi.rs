@@ -22,9 +22,8 @@
 
 use crate::capability::table::Grants;
 use crate::load_error::LoadError;
-use crate::loading::settings::PluginSettings;
 use crate::loading::source::PluginSource;
-use crate::policy::{Ceiling, Component, PluginPolicy};
+use crate::policy::{Ceiling, Component, PluginPolicy, PluginSettings};
 use crate::shared::RuntimeConfig;
 use pinion_egress::{InvalidRule, Policy};
 use pinion_files::open::open_file;

@@ -9,12 +9,13 @@
 
 use crate::capability::table::{Asks, Grants};
 use crate::load_error::LoadError;
-use crate::loading::settings::PluginSettings;
 use crate::loading::source::PluginSource;
 use crate::loading::wording::folded;
 use crate::manifest::{Lifetime, Manifest};
+use pinion_plugin_limits::PartialLimits;
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,23 @@ pub struct Component<'a> {
     pub digest: &'a str,
     /// The path that identifies its file, as [`without_links`](crate::without_links) returns it; `None` without a file.
     pub path: Option<&'a Path>,
+}
+
+/// The user's settings for one plugin.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PluginSettings {
+    /// The granted capabilities. The runtime cuts them to the plugin's asks.
+    pub grants: Grants,
+    /// Limits that the user set for the plugin's calls.
+    pub limits: PartialLimits,
+    /// The plugin's own section of the config, an object.
+    pub config: Value,
+    /// Its asks and declarations at the time of the grants. With `None`, the first loaded generation's count.
+    pub ceiling: Option<Ceiling>,
+    /// The reason why some of its grants are not in `grants`, with a hint.
+    pub held_back: Option<String>,
+    /// The command that grants it more; `None` where the config does.
+    pub hint: Option<String>,
 }
 
 /// Decides which components are loaded, and the grants of each. Called from threads that may block.

@@ -1,10 +1,10 @@
 //! The host's data for one instance: its WASI view, its limits and its account.
 
-use crate::capability::account::Accounts;
 use crate::capability::authority::CallAuthority;
 use crate::capability::http::wasi::WasiRequests;
 use crate::capability::mcp::port::McpServers;
 use crate::capability::model::UsedTokens;
+use crate::capability::table::Accounts;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::GuestStderr;
 use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};

@@ -95,10 +95,9 @@ pub(crate) mod import {
 
 mod tests {
     use super::*;
-    use crate::capability::account::Accounts;
     use crate::capability::authority::{PluginAuthority, SharedAuthority};
     use crate::capability::secrets::{NoSecrets, SecretSource};
-    use crate::capability::table::{Asks, GrantTable, Grants, capability_forms};
+    use crate::capability::table::{Accounts, Asks, GrantTable, Grants, capability_forms};
     use pinion_plugin_engine::Engine;
     use pinion_plugin_limits::EngineLimits;
     use pinion_workspace::grants::roots::WorkspaceRoot;

@@ -8,7 +8,6 @@
 //! ([`GrantTable`](table::GrantTable), resolved to [`Grants`](table::Grants)). A tool *declares* its effects. The call's authority is the intersection,
 //! and every import checks it before it acts: [`CallAuthority`](authority::CallAuthority) is the only place that decides.
 
-pub(crate) mod account;
 pub(crate) mod authority;
 pub(crate) mod definition;
 pub(crate) mod list;

@@ -1,9 +1,10 @@
-//! Asks and grants of all capabilities together, generated from the [`list`].
+//! Asks, grants and accounts of all capabilities together, generated from the [`list`].
 
-use super::definition::{Capability, GrantContext};
+use super::definition::{Capability, CapabilityAccount as _, GrantContext};
 use super::list::with_capabilities;
 use super::*;
-use pinion_protocol::Authority;
+use pinion_plugin_limits::Limits;
+use pinion_protocol::{Authority, Ledger};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::path::Path;
@@ -291,6 +292,28 @@ macro_rules! tables {
     };
 }
 with_capabilities!(tables);
+
+macro_rules! accounts {
+    ($($(#[$cfg:meta])? $name:ident: $Capability:ident, $doc:literal;)+) => {
+        /// The accounts of one call.
+        pub(crate) struct Accounts {
+            $($(#[$cfg])? pub(crate) $name: <$name::$Capability as Capability>::Account,)+
+        }
+
+        impl Accounts {
+            /// The accounts of a call that begins.
+            pub(crate) fn open(limits: &Limits) -> Self {
+                Self { $($(#[$cfg])? $name: <$name::$Capability as Capability>::Account::open(limits),)+ }
+            }
+
+            /// Enters all counts.
+            pub(crate) fn enter(&self, ledger: &mut Ledger) {
+                $($(#[$cfg])? self.$name.enter(ledger);)+
+            }
+        }
+    };
+}
+with_capabilities!(accounts);
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -3,15 +3,10 @@
 //! Interfaces that need no grant are implemented here, and so is the work behind those that do. [`crate::capability`]
 //! decides which work is allowed.
 
-pub(crate) mod cancellation;
 pub(crate) mod files;
 pub(crate) mod linker;
-pub(crate) mod log;
-pub(crate) mod log_line;
-mod offers;
-pub(crate) mod progress;
+mod open_interfaces;
 mod questions;
-pub(crate) mod settings;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
 pub(crate) mod written;

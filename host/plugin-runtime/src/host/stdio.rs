@@ -4,8 +4,8 @@
 
 use crate::bindings::pinion::plugin::log::Level;
 use crate::convert::clip;
-use crate::host::log_line;
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,7 +95,7 @@ impl StderrLines {
         let line = std::mem::take(&mut self.line);
         if self.logged < MAX_LOGGED_BYTES {
             self.logged += line.len() + 1;
-            log_line::write(&self.plugin, Level::Info, clip(&String::from_utf8_lossy(&line), MAX_LINE_BYTES));
+            write_log_line(&self.plugin, Level::Info, clip(&String::from_utf8_lossy(&line), MAX_LINE_BYTES));
         }
     }
 }
@@ -181,4 +181,24 @@ impl StdoutStream for Stdout {
     fn p2_stream(&self) -> Box<dyn OutputStream> {
         Box::new(Sink { to: self.0.clone(), keeps: false })
     }
+}
+
+/// Writes one line to the host's log under the plugin's name. Control characters are escaped, because a log is read in a terminal.
+pub(crate) fn write_log_line(plugin: &str, level: Level, line: &str) {
+    let line = visible(line);
+    match level {
+        Level::Trace => tracing::trace!(target: "plugin", plugin, "{line}"),
+        Level::Debug => tracing::debug!(target: "plugin", plugin, "{line}"),
+        Level::Info => tracing::info!(target: "plugin", plugin, "{line}"),
+        Level::Warn => tracing::warn!(target: "plugin", plugin, "{line}"),
+        Level::Error => tracing::error!(target: "plugin", plugin, "{line}"),
+    }
+}
+
+/// Escapes control characters.
+fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() }).collect())
 }

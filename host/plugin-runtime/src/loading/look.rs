@@ -1,8 +1,7 @@
 //! One look at a source's file, which gives a load everything it has to know before it reads the file.
 
 use crate::loading::described::ComponentFileState;
-use crate::loading::source::PluginSource;
-use crate::loading::stamp::Stamp;
+use crate::loading::source::{PluginSource, Stamp};
 use pinion_workspace::grants::protected::Protected;
 use pinion_workspace::paths::identity::of_file;
 use pinion_workspace::paths::real::{real, without_links};

@@ -17,9 +17,7 @@ pub(crate) mod look;
 pub(crate) mod offer;
 pub(crate) mod program;
 pub(crate) mod served;
-pub(crate) mod settings;
 pub(crate) mod source;
-pub(crate) mod stamp;
 pub(crate) mod weight;
 pub(crate) mod wording;
 

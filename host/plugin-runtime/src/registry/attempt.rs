@@ -1,6 +1,6 @@
 //! Attempts to load a slot, as seen by their waiters.
 
-use crate::loading::stamp::Stamp;
+use crate::loading::source::Stamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};

@@ -1,15 +1,15 @@
 //! Slots: the sources of plugins, in the order of their addition, each with its current generation.
 
 use crate::load_error::LoadError;
-use crate::loading::source::{FileOrigin, PluginSource};
-use crate::loading::stamp::Stamp;
+use crate::loading::source::{FileOrigin, PluginSource, Stamp};
 use crate::registry::attempt::{FileState, LoadAttempt};
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
-use crate::registry::offer_task::OfferTask;
 use pinion_plugin_limits::Share;
 use std::borrow::Cow;
 use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// A source of a plugin, loaded or not.
@@ -151,5 +151,30 @@ impl PluginSlot {
 
     pub(super) fn notice(&self, event: NoticeEvent) -> Notice {
         Notice { plugin: self.name().into_owned(), source: self.source.to_string(), event }
+    }
+}
+
+/// Asks a plugin for its offer, until this is dropped.
+pub(super) struct OfferTask {
+    task: JoinHandle<()>,
+    /// Its sender is dropped once the first answer is in effect.
+    first: watch::Receiver<()>,
+}
+
+impl OfferTask {
+    pub(super) fn new(task: JoinHandle<()>, first: watch::Receiver<()>) -> Self {
+        Self { task, first }
+    }
+
+    /// Returns a future that ends once the first answer is in effect.
+    pub(super) fn settled(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut first = self.first.clone();
+        async move { while first.changed().await.is_ok() {} }
+    }
+}
+
+impl Drop for OfferTask {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

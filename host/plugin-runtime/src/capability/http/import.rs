@@ -1,7 +1,6 @@
 //! The imports `http` and `wasi:http`.
 
-use super::credential::credentials;
-use super::denial::denied;
+use super::request::{credentials, denied};
 use super::wasi::{Sending, internal_error};
 use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::bindings::pinion::plugin::http::{self, Failure, HttpError, Request, Response};

@@ -4,15 +4,13 @@
 //! come from: those that the user granted, limited to those that the manifest asks for.
 
 mod ask;
-mod credential;
-mod denial;
 pub(crate) mod import;
-mod traffic;
+mod request;
 pub(crate) mod wasi;
 
 pub use self::ask::HttpAsk;
 
-use self::traffic::Traffic;
+use self::request::Traffic;
 use self::wasi::OpenRequests;
 use super::definition::{Capability, GrantContext};
 use super::files::shell_word;

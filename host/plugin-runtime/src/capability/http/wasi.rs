@@ -10,9 +10,7 @@
 //! - A refusal is an `internal-error` with the usual text, because `HTTP-request-denied` carries no text.
 //! - The field [`CREDENTIAL`] of a request names a secret. The host takes it out and inserts the secret.
 
-use super::credential::credentials;
-use super::denial::denied;
-use super::traffic::Traffic;
+use super::request::{Traffic, credentials, denied};
 use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::capability::authority::CallAuthority;
 use bytes::Bytes;

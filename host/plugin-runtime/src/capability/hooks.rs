@@ -2,8 +2,6 @@
 //!
 //! It is the only capability without an import: the host checks it before it calls an export of the plugin.
 
-pub(crate) mod import;
-
 use super::definition::{Capability, GrantContext, Switch};
 use pinion_protocol::HookPoint;
 use std::collections::BTreeSet;
@@ -77,6 +75,16 @@ impl Capability for Hooks {
 
 fn listed(points: &BTreeSet<HookPoint>, separator: &str) -> String {
     points.iter().map(|point| point.name()).collect::<Vec<_>>().join(separator)
+}
+
+/// Hooks are exports, so there is nothing to import.
+pub(crate) mod import {
+    use crate::calls::state::State;
+    use wasmtime::component::Linker;
+
+    pub(crate) fn link(_linker: &mut Linker<State>) -> wasmtime::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
