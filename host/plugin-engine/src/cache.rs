@@ -16,6 +16,7 @@
 //!
 //! Entries that were not used for long make room for new ones, see [`crate::entries`].
 
+use crate::compiler::CompiledCode;
 use crate::engine::Engine;
 use crate::entries::{self, open_entry};
 use crate::functions::Sharing;
@@ -102,7 +103,7 @@ impl CodeCache {
     }
 
     /// Waits while another process, or another load of this one, compiles the component with this digest. After that
-    /// its code may be in the cache. `None` when the wait takes longer than [`MAX_WAIT`], or the system has no locks:
+    /// its code may be in the cache. `None` when the wait takes longer than a minute, or the system has no locks:
     /// two compiles of one component do no harm.
     pub async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<CompilePermit> {
         let path = self.path(engine, digest).with_extension(LOCK);
@@ -117,11 +118,22 @@ impl CodeCache {
         }
     }
 
-    /// Stores compiled code. A failure is only logged: the next load compiles again.
-    pub fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
+    /// Stores the code of a component that this process compiled. A failure is only logged: the next load compiles again.
+    pub fn store(&self, engine: &Engine, digest: &blake3::Hash, component: &Component) {
         let path = self.path(engine, digest);
-        let stored = code.map_err(io::Error::other).and_then(|code| self.write(&path, &code));
-        if let Err(error) = stored.and_then(|()| entries::evict(&self.directory, &path, entries::MAX_BYTES)) {
+        let code = component.serialize().map_err(io::Error::other);
+        self.note_stored(&path, code.and_then(|code| self.write(&path, &code)));
+    }
+
+    /// Stores the code of a component that a child process compiled. A failure is only logged.
+    pub fn store_compiled(&self, engine: &Engine, digest: &blake3::Hash, compiled: &CompiledCode) {
+        let path = self.path(engine, digest);
+        self.note_stored(&path, self.write(&path, compiled.code()));
+    }
+
+    /// Makes room after an entry with code was stored, and logs a failure.
+    fn note_stored(&self, path: &Path, stored: io::Result<()>) {
+        if let Err(error) = stored.and_then(|()| entries::evict(&self.directory, path, entries::MAX_BYTES)) {
             match self.has_failed.swap(true, Ordering::Relaxed) {
                 false => tracing::warn!(directory = %self.directory.display(), %error, "compiled code was not cached"),
                 true => tracing::debug!(entry = %path.display(), %error, "compiled code was not cached"),
@@ -129,7 +141,7 @@ impl CodeCache {
         }
     }
 
-    /// Loads the functions that components share, for [`crate::functions`]. Empty when there is no valid entry.
+    /// Loads the functions that components share, for [`Functions`](crate::Functions). Empty when there is no valid entry.
     pub fn load_functions(&self, engine: &Engine, sharing: &Sharing) -> Vec<u8> {
         let path = self.functions_path(engine, sharing);
         let content = self.read(&path).map(CachedContent::into_bytes).unwrap_or_default();
@@ -137,9 +149,13 @@ impl CodeCache {
         content
     }
 
-    /// Stores the functions that components share. A failure is only logged.
-    pub fn store_functions(&self, engine: &Engine, sharing: &Sharing, functions: &[u8]) {
+    /// Stores the functions that a compile returned, if it added some. A failure is only logged.
+    pub fn store_functions(&self, engine: &Engine, sharing: &Sharing, compiled: &CompiledCode) {
         let path = self.functions_path(engine, sharing);
+        let functions = compiled.functions();
+        if functions.is_empty() {
+            return;
+        }
         if let Err(error) = self.write(&path, functions) {
             tracing::debug!(entry = %path.display(), %error, "compiled functions were not cached");
         }

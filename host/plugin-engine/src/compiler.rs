@@ -35,12 +35,23 @@ pub struct Compiler {
     pub arguments: Vec<OsString>,
 }
 
-/// The result of a compile.
+/// The result of a compile. Only a [`Compiler`] makes one, because its code is run without a check.
 pub struct CompiledCode {
-    /// The code of the component.
-    pub code: Vec<u8>,
+    code: Vec<u8>,
     /// The functions to keep for the next one; empty if there is nothing new.
-    pub functions: Vec<u8>,
+    functions: Vec<u8>,
+}
+
+impl CompiledCode {
+    /// The code of the component.
+    pub(crate) fn code(&self) -> &[u8] {
+        &self.code
+    }
+
+    /// The functions to keep for the next compile; empty if it added no functions.
+    pub(crate) fn functions(&self) -> &[u8] {
+        &self.functions
+    }
 }
 
 /// A component was not compiled.

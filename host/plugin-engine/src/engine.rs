@@ -1,5 +1,6 @@
 //! The configured wasmtime engine, and the clock that interrupts guests.
 
+use crate::compiler::CompiledCode;
 use crate::functions::Functions;
 use pinion_plugin_limits::EngineLimits;
 use std::hash::{Hash as _, Hasher};
@@ -92,15 +93,23 @@ impl Engine {
         Component::from_binary(&self.engine, bytes)
     }
 
-    /// Loads code that [`crate::cache`] sealed, or that came from the child of [`crate::compiler`].
+    /// Loads the code that a child process compiled.
+    ///
+    /// # Errors
+    /// It belongs to another version or configuration.
+    pub fn load_compiled(&self, compiled: &CompiledCode) -> wasmtime::Result<Component> {
+        self.deserialize(compiled.code())
+    }
+
+    /// Loads code that the cache sealed, or that came from the child of a compiler.
     ///
     /// # Errors
     /// It belongs to another version or configuration.
     #[allow(unsafe_code, reason = "wasmtime cannot check compiled code; the cache's seal does, see there")]
-    pub fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
-        // SAFETY: called by `Cache::load`, with bytes whose keyed hash shows that `Cache::store` of this user wrote them
-        // from `Component::serialize`; and by the step of loading that ran a [`Compiler`], with bytes that the
-        // embedder's own program wrote to a private pipe.
+    pub(crate) fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
+        // SAFETY: called by `CodeCache::load`, with bytes whose keyed hash shows that the cache of this user wrote them,
+        // from `Component::serialize` or a `CompiledCode`; and by `load_compiled`, with a `CompiledCode`, whose bytes the
+        // embedder's own program wrote to a private pipe. Only a `Compiler` makes one.
         unsafe { Component::deserialize(&self.engine, own_code) }
     }
 
@@ -230,7 +239,7 @@ fn while_dumpable<T>(start: impl FnOnce() -> T) -> T {
     start()
 }
 
-/// A guard: until it is dropped, guests are interrupted every [`TICK`].
+/// A guard: until it is dropped, guests are interrupted every five milliseconds.
 pub struct InterruptGuard<'a>(&'a Ticker);
 
 impl Drop for InterruptGuard<'_> {

@@ -8,7 +8,7 @@ use crate::loading::source::PluginSource;
 use crate::loading::weight::Weight;
 use crate::loading::{alone, blocking};
 use crate::shared::Shared;
-use pinion_plugin_engine::{CompiledCode, Compiler, Sharing};
+use pinion_plugin_engine::{Compiler, Sharing};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn in_process(shared: &Arc<Shared>, job: CompileJob<'_>) -> Result<Compone
         }
         let component = shared.engine.compile(&bytes).map_err(compile_error)?;
         if let Some(cache) = &shared.cache {
-            cache.store(&shared.engine, &digest, component.serialize());
+            cache.store(&shared.engine, &digest, &component);
         }
         Ok(component)
     })
@@ -104,16 +104,15 @@ async fn in_child(shared: &Arc<Shared>, compiler: &Compiler, job: &CompileJob<'_
         Ok(cache.map(|(cache, sharing)| cache.load_functions(&looking.engine, sharing)))
     })
     .await?;
-    let CompiledCode { code, functions } =
-        compiler.compile(&job.bytes, known.as_deref(), &shared.limits.engine).await?;
+    let compiled = compiler.compile(&job.bytes, known.as_deref(), &shared.limits.engine).await?;
     let (shared, digest) = (shared.clone(), job.digest);
     blocking(move || {
-        let component = shared.engine.deserialize(&code).map_err(compile_error)?;
+        let component = shared.engine.load_compiled(&compiled).map_err(compile_error)?;
         if let Some(cache) = &shared.cache {
-            if let Some(sharing) = sharing.filter(|_| !functions.is_empty()) {
-                cache.store_functions(&shared.engine, &sharing, &functions);
+            if let Some(sharing) = sharing {
+                cache.store_functions(&shared.engine, &sharing, &compiled);
             }
-            cache.store(&shared.engine, &digest, Ok(code));
+            cache.store_compiled(&shared.engine, &digest, &compiled);
         }
         Ok(component)
     })
