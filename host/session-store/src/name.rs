@@ -3,9 +3,9 @@
 
 use crate::error::SessionError;
 use crate::files;
-use crate::printable::printable;
 use crate::transcript::open_file;
 use pinion_files::Durability;
+use pinion_protocol::text::printable;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};

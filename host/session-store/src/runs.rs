@@ -3,9 +3,9 @@
 use crate::error::SessionError;
 use crate::format::{EntryKind, Payload, SessionEntry};
 use crate::id::EntryId;
+use crate::id::RunName;
 use crate::index::Node;
 use crate::record::{GroupEnd, GroupStart, Record, RecordKind, RunEnded, RunStarted, Spawned};
-use crate::run_name::RunName;
 use crate::transcript::{EntryError, Transcript};
 use jiff::Timestamp;
 use pinion_protocol::{RunNumbers, Usage};

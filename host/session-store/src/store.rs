@@ -1,4 +1,4 @@
-//! A session as the place where an agent's loop keeps its conversation.
+//! Sessions as the place where an agent's loop keeps its conversation: in a file, or in memory only.
 
 use crate::access;
 use crate::name::{self, SessionFileName};
@@ -10,7 +10,7 @@ use pinion_protocol::{
     StoredEntry,
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 impl SessionStore for Session {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
@@ -51,6 +51,31 @@ impl SessionStore for Session {
         run_ids: &[String],
     ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
         Ok(Some(Box::new(ParallelGroup::begin(self, group_id, run_ids)?)))
+    }
+}
+
+/// Keeps messages in memory until it is dropped.
+#[derive(Debug, Default)]
+pub struct MemorySession {
+    messages: Mutex<Vec<Arc<Message>>>,
+}
+
+impl MemorySession {
+    /// Creates an empty session.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the messages so far.
+    pub fn messages(&self) -> Vec<Arc<Message>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl SessionStore for MemorySession {
+    fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+        Ok(())
     }
 }
 

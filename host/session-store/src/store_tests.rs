@@ -227,3 +227,11 @@ fn sub_agent_session_is_beside_its_parent_and_names_the_call() {
     assert_eq!((header.id.as_str(), spawn.entry), (&*child.id, session.position()));
     assert_eq!((spawn.session.as_str(), spawn.call_id.as_str(), spawn.tool.as_str()), (session.id(), "7", "task"));
 }
+
+#[test]
+fn messages_are_kept_in_order() {
+    let session = MemorySession::new();
+    session.append(&user("one")).unwrap();
+    session.append(&user("two")).unwrap();
+    assert_eq!(session.messages(), [user("one"), user("two")]);
+}

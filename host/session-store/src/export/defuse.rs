@@ -4,7 +4,7 @@
 //! from elsewhere, and with its last fence closed, so that nothing reaches beyond its message.
 
 use super::prose::OPTIONS;
-use crate::printable::printable;
+use pinion_protocol::text::printable;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 use std::io::{self, Write};
 use std::ops::Range;

@@ -1,7 +1,8 @@
-//! Text in HTML.
+//! Text, numbers and diffs in HTML.
 
-use crate::printable::printable;
-use std::fmt;
+use pinion_protocol::diff::{DiffLine, lines};
+use pinion_protocol::text::printable;
+use std::fmt::{self, Write as _};
 
 /// Text that a browser shows as it is, in content and in quoted attributes. No character of it is markup, and control
 /// characters and direction marks are visible and have no effect.
@@ -38,6 +39,25 @@ pub(super) fn number(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Renders a diff as HTML, with a class for each line.
+pub(super) fn diff_html(text: &str) -> String {
+    let mut html = String::from("<pre class=\"diff\">");
+    for (kind, line) in lines(text) {
+        let class = match kind {
+            DiffLine::Added => "add",
+            DiffLine::Removed => "del",
+            DiffLine::Hunk => "hunk",
+            DiffLine::File => "file",
+            DiffLine::Same => "same",
+        };
+        // Writing to a string does not fail.
+        let _ =
+            writeln!(html, "<span class=\"{class}\">{}", EscapedText(line)).and_then(|()| html.write_str("</span>"));
+    }
+    html.push_str("</pre>");
+    html
 }
 
 #[cfg(test)]

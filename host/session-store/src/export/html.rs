@@ -3,8 +3,7 @@
 //! All text of the session goes through [`EscapedText`] or [`prose`]. The policy of the page also forbids scripts and every
 //! resource from elsewhere.
 
-use super::diff;
-use super::escape::{EscapedText, number};
+use super::escape::{EscapedText, diff_html, number};
 use super::outline::OutlineCall;
 use super::prose::prose;
 use super::walk::Renderer;
@@ -171,7 +170,7 @@ impl<W: Write> Renderer for Html<'_, W> {
 
     fn result_text(&mut self, text: &str) -> io::Result<()> {
         match is_diff(text) {
-            true => writeln!(self.out, "{}", diff::html(text)),
+            true => writeln!(self.out, "{}", diff_html(text)),
             false => writeln!(self.out, "<pre>{}</pre>", EscapedText(text.trim_end())),
         }
     }

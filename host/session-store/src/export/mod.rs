@@ -7,7 +7,6 @@
 //! No text of a session can become part of the document's structure: `html.rs` escapes it, `defuse.rs` defuses it.
 
 mod defuse;
-mod diff;
 mod escape;
 mod html;
 mod markdown;

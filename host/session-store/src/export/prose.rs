@@ -3,9 +3,8 @@
 //! HTML in it becomes text. Links lead to other pages or mailboxes only, pictures become links to where they are, and
 //! code blocks with a diff get colours.
 
-use super::diff;
-use super::escape::EscapedText;
-use crate::printable::printable;
+use super::escape::{EscapedText, diff_html};
+use pinion_protocol::text::printable;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use std::fmt::Write as _;
 
@@ -82,7 +81,7 @@ impl<'a> Safe<'a> {
                 _ => {}
             }
         }
-        Event::Html(diff::html(&code).into())
+        Event::Html(diff_html(&code).into())
     }
 }
 

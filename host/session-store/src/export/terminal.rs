@@ -8,11 +8,11 @@ use super::walk::{Renderer, walk};
 use super::{FactPiece, RenderError, facts, seconds};
 use crate::error::{SessionError, SessionErrorKind};
 use crate::id::EntryId;
-use crate::printable::printable;
 use crate::record::{CallLedger, Record};
 use crate::transcript::{Branch, Transcript};
 use jiff::Timestamp;
 use pinion_protocol::text::count;
+use pinion_protocol::text::printable;
 use pinion_protocol::{AssistantMessage, ExtensionMessage, Image, ToolResultMessage, UserMessage};
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! A record type as the head of `mod.rs` describes: this file, and one line in the list there.
+//! A record type as the head of `mod.rs` describes: this file, and a row of the list there.
 
 use super::{RecordType, cut};
 use pinion_protocol::EventKind;

@@ -2,9 +2,11 @@
 //!
 //! No model ever sees a record. A record that is lost, or that an older program does not know, costs nothing but itself.
 //!
-//! Each type of record is one file in this directory and one line in `records!`. To add one:
-//! 1. Write `record/NAME.rs` with a struct that implements `RecordType`. `NAME` is the type of its entries on disk.
-//! 2. Add `NAME: STRUCT,` to the list below.
+//! Each type of record is a struct in this directory and a row in `records!`. To add one:
+//! 1. Write `record/NAME.rs` with a struct that implements `RecordType`.
+//! 2. Add the row `NAME { TYPE: STRUCT }` to the list below. `TYPE` is the type of its entries on disk.
+//!
+//! Types of one topic share a file and a row.
 //!
 //! Reading, writing, recording from events and exporting follow from these two steps. `example.rs` is such a record,
 //! compiled for tests only, and its tests show each of the four.
@@ -31,9 +33,9 @@ pub(crate) trait RecordType: Serialize + DeserializeOwned {
 }
 
 macro_rules! records {
-    ($($(#[$attribute:meta])* $module:ident: $name:ident,)*) => {
-        $($(#[$attribute])* mod $module;)*
-        $($(#[$attribute])* pub use $module::$name;)*
+    ($($(#[$condition:meta])* $module:ident { $($(#[$attribute:meta])* $kind:ident: $name:ident),* })*) => {
+        $($(#[$condition])* mod $module;)*
+        $($($(#[$attribute])* pub use $module::$name;)*)*
 
         /// Something that happened in a session, other than a message. One entry each.
         #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,26 +43,26 @@ macro_rules! records {
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the type inside a variant has its documentation")]
         pub enum Record {
-            $($(#[$attribute])* $name($name),)*
+            $($($(#[$attribute])* $name($name),)*)*
         }
 
         /// The type of a record, known without reading its data.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum RecordKind {
-            $($(#[$attribute])* $name,)*
+            $($($(#[$attribute])* $name,)*)*
         }
 
         impl RecordKind {
             /// Returns the kind whose entries have this type on disk; `None` for a type of a newer program.
             pub(crate) fn named(name: &str) -> Option<Self> {
-                $($(#[$attribute])* { if name == stringify!($module) { return Some(Self::$name); } })*
+                $($($(#[$attribute])* { if name == stringify!($kind) { return Some(Self::$name); } })*)*
                 None
             }
 
             /// Reads the data of an entry of this kind.
             pub(crate) fn decode(self, data: &str) -> Result<Record, serde_json::Error> {
                 match self {
-                    $($(#[$attribute])* Self::$name => serde_json::from_str(data).map(Record::$name),)*
+                    $($($(#[$attribute])* Self::$name => serde_json::from_str(data).map(Record::$name),)*)*
                 }
             }
         }
@@ -69,31 +71,31 @@ macro_rules! records {
             /// The type of the record's entry on disk.
             pub(crate) fn type_name(&self) -> &'static str {
                 match self {
-                    $($(#[$attribute])* Self::$name(_) => stringify!($module),)*
+                    $($($(#[$attribute])* Self::$name(_) => stringify!($kind),)*)*
                 }
             }
 
             /// Returns the record of an event of the run `run_id`; none for events that are not recorded.
             pub(crate) fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
-                $($(#[$attribute])* {
+                $($($(#[$attribute])* {
                     if let Some(record) = $name::from_event(run_id, event) {
                         return Some(Self::$name(record));
                     }
-                })*
+                })*)*
                 None
             }
 
             /// Returns the recorded parts of the event; `None` for records of other origin.
             pub(crate) fn into_event(self) -> Option<EventKind> {
                 match self {
-                    $($(#[$attribute])* Self::$name(record) => record.into_event(),)*
+                    $($($(#[$attribute])* Self::$name(record) => record.into_event(),)*)*
                 }
             }
 
             /// Describes the record for people, in one sentence without a final period.
             pub(crate) fn describe(&self) -> String {
                 match self {
-                    $($(#[$attribute])* Self::$name(record) => record.describe(),)*
+                    $($($(#[$attribute])* Self::$name(record) => record.describe(),)*)*
                 }
             }
         }
@@ -101,23 +103,15 @@ macro_rules! records {
 }
 
 records! {
-    run_start: RunStarted,
-    run_end: RunEnded,
-    retry: Retry,
-    compacted: Compacted,
-    rejected: Rejected,
-    plan_made: PlanMade,
-    plan_step: PlanStep,
-    spawned: Spawned,
-    group_start: GroupStart,
-    group_end: GroupEnd,
-    ledger: CallLedger,
-    hook: CalledHook,
-    plugin_entry: PluginEntry,
-    titled: Titled,
-    checkpoint: Checkpoint,
-    rewound: Rewound,
-    #[cfg(test)] example: Example,
+    run { run_start: RunStarted, run_end: RunEnded, retry: Retry, rejected: Rejected }
+    children { group_start: GroupStart, group_end: GroupEnd, spawned: Spawned }
+    compacted { compacted: Compacted }
+    plan { plan_made: PlanMade, plan_step: PlanStep }
+    ledger { ledger: CallLedger }
+    hook { hook: CalledHook }
+    plugin_entry { plugin_entry: PluginEntry, titled: Titled }
+    checkpoint { checkpoint: Checkpoint, rewound: Rewound }
+    #[cfg(test)] example { #[cfg(test)] example: Example }
 }
 
 pub use checkpoint::Moment;

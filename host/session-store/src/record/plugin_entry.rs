@@ -1,4 +1,4 @@
-//! Entries that plugins add to a session.
+//! Entries that plugins add to a session: data, and titles.
 
 use super::RecordType;
 use serde::{Deserialize, Serialize};
@@ -20,5 +20,18 @@ impl RecordType for PluginEntry {
     fn describe(&self) -> String {
         let data = pinion_protocol::text::one_line(&self.data.to_string(), SHOWN);
         format!("Plugin {} added: {data}", self.plugin)
+    }
+}
+
+/// The session got a title. The last one counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Titled {
+    /// The title, in one line.
+    pub title: String,
+}
+
+impl RecordType for Titled {
+    fn describe(&self) -> String {
+        format!("The session was titled: {}", self.title)
     }
 }
