@@ -52,14 +52,11 @@ pub mod compaction;
 pub mod config;
 mod context;
 mod extension;
-#[cfg(test)]
-mod flat;
 mod history;
 mod run;
 #[cfg(test)]
 mod run_tests;
 mod running;
-pub mod snapshot;
 #[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]
 mod testing;
@@ -94,10 +91,30 @@ pub mod approval {
     pub use pinion_protocol::approval::*;
 }
 
+/// The state of an idle agent, for later or elsewhere.
+pub mod snapshot {
+    pub use crate::context::AgentSnapshot;
+    pub use pinion_protocol::usage::Totals;
+}
+
 /// JSON Schemas: their limits, and the check of tool calls.
 pub mod schema {
     pub use pinion_protocol::schema::*;
     pub use pinion_schema::Schemas;
+}
+
+/// All names, for tests.
+#[cfg(test)]
+mod flat {
+    pub(crate) use crate::approval::Approval;
+    pub(crate) use crate::channel::*;
+    pub(crate) use crate::compaction::*;
+    pub(crate) use crate::config::*;
+    pub(crate) use crate::hooks::*;
+    pub(crate) use crate::schema::Schemas;
+    pub(crate) use crate::snapshot::*;
+    pub(crate) use crate::spawn::*;
+    pub(crate) use pinion_protocol::*;
 }
 
 #[cfg(test)]

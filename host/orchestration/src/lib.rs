@@ -96,8 +96,6 @@
 #[cfg(test)]
 mod adversary_tests;
 mod completion;
-#[cfg(test)]
-mod flat;
 mod parallel;
 mod plan;
 mod structured;
@@ -121,6 +119,19 @@ pub use parallel::{
 pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};
 pub use structured::{AnswerError, StructuredAnswer, answer, answer_as, answer_blocking};
 pub use sub_agents::sub_agents;
+
+/// All names, for tests.
+#[cfg(test)]
+mod flat {
+    pub(crate) use pinion_agent::approval::Approval;
+    pub(crate) use pinion_agent::channel::*;
+    pub(crate) use pinion_agent::compaction::*;
+    pub(crate) use pinion_agent::config::*;
+    pub(crate) use pinion_agent::hooks::*;
+    pub(crate) use pinion_agent::spawn::*;
+    pub(crate) use pinion_agent::{Agent, AgentError, Context};
+    pub(crate) use pinion_protocol::*;
+}
 
 #[cfg(test)]
 use flat::*;

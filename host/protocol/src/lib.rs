@@ -51,7 +51,6 @@ pub mod services;
 pub mod step;
 pub mod store;
 pub mod text;
-pub mod thoughts;
 pub mod tokens;
 pub mod tool;
 pub mod usage;
@@ -61,8 +60,8 @@ pub use authority::Authority;
 pub use bound::OutputBounds;
 pub use choice::ChoiceName;
 pub use compaction::policy::CompactionPolicy;
-pub use compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
 pub use compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
+pub use compaction::{CompactionStrategy, LongHistory, Replacement};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, Instructions, ToolDefinition, ToolSource};
 pub use delegation::{

@@ -16,8 +16,8 @@ mod summary;
 mod tests;
 
 pub use pinion_protocol::compaction::policy::CompactionPolicy;
-pub use pinion_protocol::compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
 pub use pinion_protocol::compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
+pub use pinion_protocol::compaction::{CompactionStrategy, LongHistory, Replacement};
 
 use crate::config::LoopConfig;
 use crate::context::Context;

@@ -1,10 +1,10 @@
 //! Assembles the events of a reply into a message.
 
+use pinion_protocol::content::without_thoughts;
 use pinion_protocol::content::{Content, Thinking, ToolCall};
 use pinion_protocol::event::ContentDelta;
 use pinion_protocol::message::StopReason;
 use pinion_protocol::provider::{PartKind, ProviderError, StreamEvent};
-use pinion_protocol::thoughts::without_thoughts;
 use pinion_protocol::usage::Usage;
 
 /// Maximum bytes of one reply. Models write a few hundred KB at most; the limit stops a runaway server.

@@ -1,8 +1,5 @@
 //! One request to the model and its reply, with retries.
 
-mod assemble;
-mod prompt;
-
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::HookChain;
@@ -10,15 +7,19 @@ use assemble::{Assembly, EventEffect};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use pinion_interaction::channel::EventWatchers;
+use pinion_protocol::definition::{Instructions, ToolDefinition};
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::history::without_repeated;
 use pinion_protocol::message::{AssistantMessage, StopReason};
 use pinion_protocol::outcome::{RunError, RunErrorKind};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
 use pinion_protocol::usage::Spend;
-use prompt::with_guidelines;
+use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+mod assemble;
 
 /// Error text for a reply that the vendor ended with an error but no message.
 const REFUSED: &str = "the vendor ended the reply without a reason; it may have been refused or filtered";
@@ -156,4 +157,29 @@ fn final_text(error: &ProviderError, model: &str) -> String {
         ProviderError::ContextOverflow { message } => format!("context window of `{model}` exceeded: {message}"),
         _ => error.to_string(),
     }
+}
+
+/// Returns the system prompt, followed by the guidelines of the offered tools and the instructions of their plugins. The
+/// text is deterministic, so that vendors can cache it.
+fn with_guidelines(base: &Arc<str>, tools: &[Arc<ToolDefinition>], instructions: &[Instructions]) -> Arc<str> {
+    let of_offered = |entry: &&Instructions| tools.iter().any(|tool| tool.source.plugin == entry.plugin);
+    let mut instructions = instructions.iter().filter(of_offered).peekable();
+    if tools.iter().all(|tool| tool.guidelines.is_empty()) && instructions.peek().is_none() {
+        return base.clone();
+    }
+    let mut prompt = base.to_string();
+    prompt.push_str("\n\n# Tools\n");
+    for (tool, guideline) in tools.iter().flat_map(|tool| tool.guidelines.iter().map(move |line| (tool, line))) {
+        // Writing to a string never fails.
+        let _ = write!(prompt, "\n- `{}`: {guideline}", tool.name);
+    }
+    for entry in instructions {
+        let line_end = if prompt.ends_with('\n') { "" } else { "\n" };
+        let _ = write!(prompt, "{line_end}\nThe plugin `{}` says about its tools:\n", entry.plugin);
+        // Quoted line by line, so that no plugin can begin a new section.
+        for line in entry.text.lines() {
+            let _ = write!(prompt, "\n> {line}");
+        }
+    }
+    prompt.into()
 }

@@ -5,11 +5,9 @@
 mod admission;
 mod arguments;
 mod lenient;
-mod plain;
 mod work;
 
 pub use admission::{Measure, SchemaError, check_schema, compilable, measure};
 pub use arguments::{followed_by_nothing_new, repaired, without_nulls};
 pub use lenient::build_leniently;
-pub use plain::is_plain;
-pub use work::{MAX_NESTING, Size, is_bearable, is_small};
+pub use work::{MAX_NESTING, Size, is_bearable, is_plain, is_small};
