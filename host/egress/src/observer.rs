@@ -5,9 +5,11 @@ use crate::policy::Denial;
 use crate::target::RequestTarget;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Receives a report for each request and each redirect, when its response was read or dropped, or when it failed.
 pub trait Observer: Send + Sync {
@@ -138,6 +140,44 @@ impl Drop for ExchangeReport {
         if let Some(observer) = &self.observer {
             observer.exchange_ended(&self.exchange);
         }
+    }
+}
+
+// Counts the bytes of HTTP on a connection, which also tells whether a part of the request was sent.
+
+/// A stream whose bytes are counted before encryption.
+pub(crate) struct Metered<S> {
+    stream: S,
+    meter: Arc<Meter>,
+}
+
+impl<S> Metered<S> {
+    pub(crate) fn new(stream: S, meter: Arc<Meter>) -> Self {
+        Self { stream, meter }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.meter.add_received(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { stream, meter } = &mut *self;
+        meter.write(|| Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

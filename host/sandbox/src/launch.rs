@@ -3,9 +3,9 @@
 use crate::error::SandboxError;
 use crate::helper::Helper;
 use crate::policy::{Enforcement, Layers, SandboxPolicy};
-use crate::proxy::ProxySocket;
 use crate::request::{CheckReport, HelperOutcome, HelperRequest};
 use crate::seatbelt::profile;
+use crate::tunnel::ProxySocket;
 use crate::tunnel::{CONNECT, connect};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -25,7 +25,6 @@ mod linux;
 mod policy;
 mod protected;
 mod protection;
-mod proxy;
 mod request;
 mod seatbelt;
 mod secrets;
@@ -43,6 +42,6 @@ pub use protected::{
     Protected, ProtectedPlaces, directory_of_setting, is_nested_setting, protected_among, protected_in,
 };
 pub use protection::{Fate, OpenedDirectories, Protection, Reverted};
-pub use proxy::{PROXY_PORT, ProxySocket};
 pub use seatbelt::profile;
 pub use secrets::{known_secret_paths, secret_paths};
+pub use tunnel::{PROXY_PORT, ProxySocket};

@@ -1,10 +1,16 @@
-//! One request and the head of its response, on a separate connection, over HTTP/1.1.
+//! Connections of the client, with TLS if the URL asks for it; and one request on each, with the head of its response, over
+//! HTTP/1.1.
 
-use crate::client::connect::Stream;
 use crate::credential::Credential;
+use crate::dial::dial;
 use crate::error::{ExchangeFailure, Limit};
 use crate::limits::{Clock, MAX_HEADERS, RequestLimits};
+use crate::network::Network;
+use crate::observer::{ExchangeReport, Metered};
+use crate::policy::Covering;
 use crate::request::Outgoing;
+use crate::target::{RequestTarget, Scheme};
+use crate::tls::{ConnectionStream, Tls};
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderValue, USER_AGENT};
 use http::{StatusCode, Uri};
@@ -13,8 +19,41 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use pinion_protocol::text::with_causes;
+use std::sync::Arc;
 use tokio::task::JoinSet;
 use url::Position;
+
+/// A connection, with or without TLS.
+pub(super) type Stream = Metered<Box<dyn ConnectionStream>>;
+
+pub(super) struct Connector {
+    network: Arc<dyn Network>,
+    tls: Tls,
+}
+
+impl Connector {
+    pub(super) fn new(network: Arc<dyn Network>, tls: Tls) -> Self {
+        Self { network, tls }
+    }
+
+    /// Connects to the host of `target`, if the rules that cover the request admit all of its addresses.
+    pub(super) async fn connect(
+        &self,
+        target: &RequestTarget,
+        covering: &Covering<'_>,
+        clock: &Clock,
+        report: &mut ExchangeReport,
+    ) -> Result<Stream, ExchangeFailure> {
+        let check = |address| covering.check(target, address);
+        let (stream, address) = dial(&*self.network, target, check, clock).await?;
+        report.exchange.address = Some(address);
+        let stream: Box<dyn ConnectionStream> = match target.scheme() {
+            Scheme::Http => Box::new(stream),
+            Scheme::Https => self.tls.connect(target, stream, clock).await?,
+        };
+        Ok(Metered::new(stream, report.meter.clone()))
+    }
+}
 
 /// The least that the HTTP library accepts for its buffer.
 const MIN_BUFFER: u64 = 8 << 10;

@@ -8,12 +8,10 @@
 //!
 //! Connections are not reused: one that was opened under one policy would serve a request under another.
 
-mod connect;
 pub(crate) mod exchange;
 mod redirect;
 
-use self::connect::Connector;
-use self::exchange::Received;
+use self::exchange::{Connector, Received};
 use crate::credential::{Credential, Credentials};
 use crate::error::{ExchangeFailure, SendError};
 use crate::limits::{Clock, RequestLimits};

@@ -1,8 +1,7 @@
 //! The text form of rules.
 
 use super::rule::{HostPattern, Rule};
-use crate::path;
-use crate::target::{RequestTarget, Scheme, TargetHost};
+use crate::target::{RequestTarget, Scheme, TargetHost, path_segments};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -225,7 +224,7 @@ fn prefix(path: &str) -> Result<(String, Vec<Vec<u8>>), PolicyProblem> {
     }
     let hint = "write the plain path, without `.`, `..`, and encoded slashes or percent signs";
     let unclear = || problem("its path has more than one reading", hint);
-    if path::segments(path).is_none() {
+    if path_segments(path).is_none() {
         return unclear();
     }
     let Ok(target) = RequestTarget::parse(&format!("https://any.invalid{path}")) else { return unclear() };

@@ -2,7 +2,7 @@
 
 use super::{Connection, Refusal, RefusalKind};
 use crate::decode::BodyDecoder;
-use crate::metered::Metered;
+use crate::observer::Metered;
 use crate::observer::{ExchangeOutcome, ExchangeReport};
 use crate::target::RequestTarget;
 use crate::tls::ConnectionStream;

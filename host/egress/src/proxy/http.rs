@@ -4,7 +4,7 @@
 
 use super::forward::{ForwardedBody, MAX_BUFFER, forward, refused};
 use super::{Connection, Refusal, Tunnel, target_of};
-use crate::metered::Metered;
+use crate::observer::Metered;
 use crate::target::RequestTarget;
 use http::header::{HOST, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, Uri};

@@ -25,8 +25,8 @@ pub use credentials::{AuthorityError, CredentialValues, ProxyCredential, ProxyCr
 use crate::dial::dial;
 use crate::error::ExchangeFailure;
 use crate::limits::Clock;
-use crate::metered::Metered;
 use crate::network::Network;
+use crate::observer::Metered;
 use crate::observer::{ExchangeOutcome, ExchangeReport, Meter, Observer};
 use crate::policy::{Denial, Hosts};
 use crate::target::{InvalidUrl, RequestTarget, Scheme};
