@@ -9,7 +9,6 @@
 //! Names of excluded files are not secret, only their content. Outside of the workspace, patterns decide by name alone.
 
 mod find;
-mod forms;
 mod identity;
 mod links;
 mod list;

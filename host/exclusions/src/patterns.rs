@@ -1,7 +1,6 @@
 //! Patterns, and the decision by name.
 
-use crate::forms::{any_form, folded, forms};
-use crate::names::NameFilter;
+use crate::names::{NameFilter, any_form, folded, forms};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;

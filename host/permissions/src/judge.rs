@@ -2,8 +2,9 @@
 
 use crate::excluded::may_read;
 use crate::git::{self, Meaning};
+use crate::hazards::destroys_history;
 use crate::hazards::hazard;
-use crate::irreversible::destroys_history;
+use crate::launchers::wrapped;
 use crate::readers::shows_no_content;
 use crate::readonly::{reads_only, strange_variable};
 use crate::rule::Hit;
@@ -11,7 +12,6 @@ use crate::rules::{Effective, PermissionRules, RuleSource};
 use crate::scene::{Scene, normal};
 use crate::shell::{self, Script, Simple, Word, WordKind};
 use crate::words::{is_below, is_local};
-use crate::wrapped::wrapped;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

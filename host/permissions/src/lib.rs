@@ -10,7 +10,6 @@ mod git;
 mod git_reads;
 mod glob;
 mod hazards;
-mod irreversible;
 mod judge;
 mod launchers;
 mod offer;
@@ -24,7 +23,6 @@ mod scene;
 pub mod shell;
 mod tool_rule;
 mod words;
-mod wrapped;
 
 pub use judge::{CommandVerdict, Judgement, ModePolicy, Otherwise, Verdict, VerdictReason, judge};
 pub use offer::offer;

@@ -15,23 +15,20 @@
 //!
 //! Not covered: other encodings, parts, interspersed characters, and parts in different texts of a message.
 
-mod bytes;
 mod forms;
 #[cfg(test)]
 mod guesses_tests;
-mod mask;
 mod matcher;
 mod message;
 mod provider;
 mod session_events;
-mod shown;
 mod stream;
 mod symbols;
 mod tools;
 
-pub use bytes::ByteRedactor;
 pub use provider::RedactedProvider;
 pub use session_events::report_to_hooks;
+pub use stream::ByteRedactor;
 pub use tools::RedactedTools;
 
 use matcher::{Matcher, SecretForm};
@@ -119,7 +116,7 @@ impl Secrets {
             known.forms.extend(more(index).into_iter().chain(forms.iter().map(|form| SecretForm::new(form, index))));
             known.matcher = OnceLock::new();
             known.values.push(value.clone());
-            let head = mask::head(text).filter(|head| !known.heads.iter().any(|known| known == head));
+            let head = forms::head(text).filter(|head| !known.heads.iter().any(|known| known == head));
             known.heads.extend(head.map(str::to_owned));
         });
     }
@@ -180,9 +177,9 @@ impl Secrets {
     pub fn clean_answer<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.snapshot();
         let mut text = Cow::Borrowed(text);
-        if mask::has_mask(&text) {
+        if forms::has_mask(&text) {
             for head in &known.heads {
-                text = Cow::Owned(mask::without_masked(&text, head));
+                text = Cow::Owned(forms::without_masked(&text, head));
             }
         }
         for header in known.headers.iter().map(ExposeSecret::expose_secret) {
