@@ -27,7 +27,6 @@
 //! stored: the binary passes in keys, URLs and headers. `README.md` links a page on each provider.
 
 mod auth;
-mod causes;
 mod decode;
 mod error_kind;
 mod fallback;

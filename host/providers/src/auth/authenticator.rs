@@ -7,7 +7,6 @@
 use super::aws;
 use super::credentials::{Credentials, secret_value, trimmed};
 use super::google::GoogleTokens;
-use super::scheme::Auth;
 use crate::transport::HttpTransport;
 use bytes::Bytes;
 use pinion_protocol::ProviderError;
@@ -15,6 +14,21 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use secrecy::{ExposeSecret, SecretString};
 use std::time::SystemTime;
+
+/// The form of a key that a vendor takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Auth {
+    /// `authorization: Bearer KEY`.
+    Bearer,
+    /// The key as it is, in the header of this name.
+    Header(&'static str),
+    /// The header `api-key`, or a bearer token for a token of Entra ID.
+    Azure,
+    /// A bearer token, the file of a service account or of a user's credentials, or an API key.
+    Google,
+    /// A bearer token, or an access key as JSON, which signs the request.
+    Aws,
+}
 
 /// Turns the keys of one provider into headers.
 #[derive(Debug)]

@@ -4,8 +4,6 @@ mod authenticator;
 mod aws;
 mod credentials;
 mod google;
-mod scheme;
 
-pub(crate) use authenticator::Authenticator;
+pub(crate) use authenticator::{Auth, Authenticator};
 pub(crate) use credentials::{secret_value, trimmed};
-pub(crate) use scheme::Auth;

@@ -1,8 +1,8 @@
 //! Keys in environment variables, and in the files that variables name.
 
+use super::KeyOrigin;
 use super::auth_file::read_limited;
 use super::error::KeyError;
-use super::origin::KeyOrigin;
 use crate::auth::Auth;
 use crate::vendors::ProviderInfo;
 use secrecy::SecretString;

@@ -9,27 +9,24 @@
 //!
 //! [`RequestOptions::api_key`]: pinion_protocol::RequestOptions::api_key
 
+use crate::vendors::ProviderInfo;
+pub use auth_file::AuthFile;
+pub use command::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand, ShellLauncher};
+use environment::Environment;
+pub use error::{KeyCommandError, KeyError};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+pub use keyring::{Keyring, PlatformKeyring};
+use secrecy::SecretString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 mod auth_file;
 mod command;
 mod environment;
 mod error;
 mod keyring;
-mod origin;
-
-pub use auth_file::AuthFile;
-pub use command::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand, ShellLauncher};
-pub use error::{KeyCommandError, KeyError};
-pub use keyring::{Keyring, PlatformKeyring};
-pub use origin::KeyOrigin;
-
-use crate::vendors::ProviderInfo;
-use environment::Environment;
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use secrecy::SecretString;
-use std::fmt;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// A key and its source, which messages about a rejected key name.
 #[derive(Debug, Clone)]
@@ -145,6 +142,32 @@ impl KeySource for KeySources {
     fn invalidate(&self) {
         if let Some(command) = &self.command {
             command.forget();
+        }
+    }
+}
+
+/// The source of a key, without the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyOrigin {
+    /// The environment variable of this name.
+    Environment(&'static str),
+    /// A file that an environment variable names, or that the vendor's own tool maintains.
+    File(PathBuf),
+    /// The operating system's keyring.
+    Keyring,
+    /// `auth.toml`.
+    AuthFile(PathBuf),
+    /// The user's command, which was not run.
+    Command,
+}
+
+impl fmt::Display for KeyOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Environment(name) => f.write_str(name),
+            Self::File(path) | Self::AuthFile(path) => write!(f, "{}", path.display()),
+            Self::Keyring => f.write_str("keyring"),
+            Self::Command => f.write_str("key command"),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Sends requests: their keys, their headers, and the heads of the responses.
 
 use crate::auth::{Authenticator, secret_value, trimmed};
-use crate::causes::with_causes;
 use crate::keys::{KeyError, KeyOrigin, KeySource};
 use crate::recording::RecordedRequest;
 use crate::recording::Recorder;
@@ -10,6 +9,7 @@ use crate::transport::OpenResponse;
 use crate::transport::{HttpTransport, Outgoing, RawAnswer, reply};
 use bytes::Bytes;
 use pinion_protocol::ProviderError;
+use pinion_protocol::text::with_causes;
 use pinion_redact::Secrets;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};

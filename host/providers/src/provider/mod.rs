@@ -2,9 +2,7 @@
 
 mod build;
 mod caller;
-mod config;
 mod http_provider;
 mod refused_images;
 
-pub use build::{build, build_info, build_with};
-pub use config::{ProviderConfig, ProviderContext};
+pub use build::{ProviderConfig, ProviderContext, build, build_info, build_with};

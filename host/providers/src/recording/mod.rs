@@ -3,7 +3,6 @@
 mod format;
 mod playback;
 mod recorder;
-mod redact;
 
 pub(crate) use format::RecordedRequest;
 pub(crate) use playback::Played;

@@ -6,16 +6,14 @@
 //! from there, and an outage after it.
 
 use super::proxy::{ChosenProxy, is_loopback};
-use crate::causes::root_cause;
 use jiff::Timestamp;
 use pinion_protocol::ProviderError;
 use reqwest::Url;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, InvalidMessage};
 use std::error::Error;
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -232,6 +230,11 @@ fn certificate_cause(error: &CertificateError) -> String {
 fn date(time: UnixTime) -> String {
     let second = i64::try_from(time.as_secs()).ok().and_then(|second| Timestamp::from_second(second).ok());
     second.map_or_else(|| "an invalid date".to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
+}
+
+/// Returns the message of the innermost cause, or of the error itself when it has no cause.
+fn root_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
 #[cfg(test)]

@@ -147,8 +147,8 @@ fn segment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::causes::with_causes;
     use crate::vendors::provider;
+    use pinion_protocol::text::with_causes;
 
     fn at(name: &str, base: Option<&str>, place: UrlVariables<'_>, model: &str) -> String {
         let info = provider(name).unwrap();
