@@ -10,28 +10,26 @@
 //! This crate knows no plugins, and checks no effects of a call: the runtime decides which directories a call may use.
 
 pub mod grants;
-mod interrupt;
 mod listing;
 mod open;
 pub mod paths;
 mod read;
 mod read_files;
 mod replace;
-mod root;
 mod search;
 mod threads;
 mod types;
 mod walk;
 
-pub use interrupt::Interrupt;
 pub use listing::{FileList, list_files};
 pub use open::is_out_of_handles;
 pub use read::{read, read_text};
 pub use read_files::{KnownFileState, ReadFiles};
 pub use replace::{has_content, replace_file};
-pub use root::{WalkRoot, io_error};
 pub use search::{Searched, search};
+pub use threads::Interrupt;
 pub use types::{
-    Chunk, Entry, FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
+    Chunk, Entry, FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WalkResult, WalkRoot,
+    WorkspaceError, io_error,
 };
 pub use walk::walk;

@@ -1,8 +1,8 @@
 //! Listing files for a person, with the walk and the limits of the plugins.
 
-use crate::interrupt::Limit;
 use crate::paths::beneath::{AtEnd, find};
-use crate::root::WalkRoot;
+use crate::threads::Limit;
+use crate::types::WalkRoot;
 use crate::types::{Kind, WalkOptions, WorkspaceError};
 use crate::walk::first_by_path::FirstByPath;
 use crate::walk::{Extent, IncludedEntry, MAX_ENTRIES, MAX_FOUND_BYTES, Visitor, path_bytes, text, visit};

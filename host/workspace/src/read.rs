@@ -1,8 +1,8 @@
 //! `read-file` and `read-text`: reading files for languages whose library has no files.
 
 use crate::open::open_file;
-use crate::root::{WalkRoot, io_error};
 use crate::types::{Chunk, WorkspaceError};
+use crate::types::{WalkRoot, io_error};
 use cap_std::fs::Dir;
 use std::io::{Read as _, Seek as _, SeekFrom};
 

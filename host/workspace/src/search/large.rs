@@ -4,7 +4,7 @@
 //! does one that is read completely for a multiline pattern. Threads take turns at such files, so that the memory of a
 //! search does not grow with the number of threads.
 
-use crate::interrupt::Interrupt;
+use crate::threads::Interrupt;
 use crate::threads::lock;
 use std::cell::RefCell;
 use std::sync::{Condvar, Mutex, PoisonError};

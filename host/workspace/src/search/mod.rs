@@ -3,10 +3,10 @@
 mod large;
 
 use self::large::{Large, Scale};
-use crate::interrupt::Interrupt;
 use crate::open::open_file;
-use crate::root::WalkRoot;
+use crate::threads::Interrupt;
 use crate::threads::threads;
+use crate::types::WalkRoot;
 use crate::types::{FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError};
 use crate::walk::first_by_path::FirstByPath;
 use crate::walk::{self, Extent, IncludedEntry, Visitor};

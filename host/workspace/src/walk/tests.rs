@@ -1,9 +1,9 @@
 //! Results of walks, on their own and compared with results of the crate `ignore`.
 
 use super::walk;
-use crate::interrupt::{Interrupt, Limit};
 use crate::paths::beneath::{self, AtEnd, Spot};
-use crate::root::WalkRoot;
+use crate::threads::{Interrupt, Limit};
+use crate::types::WalkRoot;
 use crate::types::{Kind, WalkOptions, WorkspaceError};
 use cap_std::fs::Dir;
 use ignore::WalkBuilder;
