@@ -4,14 +4,14 @@
 //! they start. A step that names a file outside the project is always run.
 
 use crate::project::Build;
-use crate::sources::sources;
 use pinion_app::files::private::{open_file, read_settings};
 use pinion_files::AtomicWrite;
+use pinion_plugin_runtime::list_files;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The file in the project that holds the digests of the last build.
 const RECORD: &str = "build/.pinion-inputs";
@@ -122,6 +122,19 @@ fn digest(path: &Path) -> Option<String> {
             read => hasher.update(&buffer[..read]),
         };
     }
+}
+
+/// Time that listing the files may take.
+const LISTING: Duration = Duration::from_secs(10);
+
+/// Directories that builds write to, whether or not they are ignored.
+const BUILT: &[&str] = &["build", "target", "node_modules", "__pycache__"];
+
+/// Lists the files of a project that a build may depend on. None if they cannot be listed, or not all of them.
+pub fn sources(root: &Path) -> Option<Vec<PathBuf>> {
+    let is_source = |path: &String| !Path::new(path).iter().any(|name| BUILT.iter().any(|built| name == *built));
+    let listed = list_files(root, LISTING).ok().filter(|listed| !listed.is_cut)?;
+    Some(listed.paths.iter().filter(|path| is_source(path)).map(|path| root.join(path)).collect())
 }
 
 #[cfg(test)]

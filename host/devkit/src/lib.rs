@@ -9,6 +9,7 @@ mod inputs;
 pub mod link;
 pub mod project;
 pub mod sections;
-pub mod sources;
 pub mod steps;
 pub mod toolchain;
+
+pub use inputs::sources;

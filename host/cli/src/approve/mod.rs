@@ -5,14 +5,14 @@
 //! nothing hidden (`exposed`). Yes counts only after all of it was shown, and only by a single key pressed after the
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
-pub(crate) mod change;
 pub(crate) mod confirm;
 mod dialog;
 mod keys;
 mod question;
-mod refusal;
 
 pub(crate) use self::keys::{AnswerKey, RawKeyboard, Typed};
+
+pub(crate) use self::question::change;
 
 use self::question::CallQuestion;
 use crate::output::terminal::Style;
@@ -198,7 +198,7 @@ fn ask(asked: &CallQuestion, token: &CancellationToken, style: Style) -> io::Res
             AnswerKey::More | AnswerKey::Rest | AnswerKey::Burst | AnswerKey::Other => 0,
             AnswerKey::Yes | AnswerKey::Always | AnswerKey::Rule if !is_all => 0,
             AnswerKey::Rule if !asked.has_rule() => 0,
-            AnswerKey::Refuse => match refusal::read_refusal(&mut screen, &mut keys, columns)? {
+            AnswerKey::Refuse => match dialog::read_refusal(&mut screen, &mut keys, columns)? {
                 Some(words) => return Ok(QuestionOutcome::Refused(words)),
                 None => 0,
             },

@@ -2,7 +2,7 @@
 
 use crate::invocation::Invocation;
 use crate::output::{Text, note, print, text};
-use crate::process::browser::open_browser;
+use crate::process::open_browser;
 use clap::Args;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};

@@ -2,7 +2,7 @@
 
 use crate::output::streams::note;
 use crate::output::terminal;
-use crate::process::browser::open_browser;
+use crate::process::open_browser;
 use pinion_app::output::Text;
 use pinion_app::screen::Screen;
 use std::io;

@@ -1,6 +1,5 @@
 //! The streams stdout and stderr, and the only code that writes to them.
 
-use crate::output::clean::CleanWriter;
 use crate::output::terminal::{Style, is_linear};
 use crate::process::signals;
 use pinion_agent::secrets::Secrets;
@@ -9,9 +8,12 @@ use pinion_app::failure::{Failure, MORE_THREADS, Result};
 use pinion_app::output::{Text, text};
 use serde::Serialize;
 use std::borrow::Cow;
+use std::future::Future;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// A destination of text.
@@ -345,9 +347,60 @@ pub(crate) fn has_left() -> bool {
     HAS_LEFT.swap(false, Ordering::AcqRel)
 }
 
+// A writer that redacts secrets.
+/// Writes text line by line with its secrets redacted.
+pub(crate) struct CleanWriter<W: Write> {
+    out: W,
+    secrets: Secrets,
+    line: Vec<u8>,
+}
+
+impl<W: Write> CleanWriter<W> {
+    pub(crate) fn new(out: W, secrets: Secrets) -> Self {
+        Self { out, secrets, line: Vec::new() }
+    }
+
+    fn write_line(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        match self.secrets.are_in(&line) {
+            true => self.out.write_all(self.secrets.clean(&String::from_utf8_lossy(&line)).as_bytes()),
+            false => self.out.write_all(&line),
+        }
+    }
+}
+
+impl<W: Write> Write for CleanWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                self.write_line()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// Writes the rest of the line, holding nothing back.
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_line()?;
+        self.out.flush()
+    }
+}
+
+// Work that writes while a run continues.
+/// Runs work that writes to stdout or stderr, on a separate thread.
+///
+/// A write waits for its reader. On a worker it would hold up the task that this work woke last, which other workers do
+/// not take over: a run that was aborted would never end.
+pub(crate) fn showing<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let handle = Handle::current();
+    spawn_blocking(move || handle.block_on(work))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use secrecy::SecretString;
 
     #[test]
     fn refused_threads_are_recognized() {
@@ -361,5 +414,28 @@ mod tests {
     #[test]
     fn only_colours_pass_in_help() {
         assert_eq!(keeping_colours("\x1b[1mx\x1b[0m \x1b[2J\x1b]52;a\x07"), "\x1b[1mx\x1b[0m 2J␛]52;a␇");
+    }
+
+    #[test]
+    fn writer_cleans_whole_lines() {
+        let secrets = Secrets::default();
+        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
+        let mut out = Vec::new();
+        let mut writer = CleanWriter::new(&mut out, secrets);
+        for piece in ["a Zq7X", "w3Vb9Nm2 b\nZq7Xw", "3Vb9Nm2"] {
+            writer.write_all(piece.as_bytes()).unwrap();
+        }
+        writer.flush().unwrap();
+        assert!(String::from_utf8_lossy(&out).starts_with("a [redacted] b\n[redacted]"));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_that_blocks_holds_up_no_task() {
+        let (done, blocked) = std::sync::mpsc::channel();
+        let work = showing(async move {
+            tokio::spawn(async move { done.send(()) });
+            blocked.recv()
+        });
+        assert_eq!(work.await.unwrap(), Ok(()));
     }
 }

@@ -3,7 +3,6 @@
 mod alive;
 mod early_task;
 mod elicitation;
-mod event_stream;
 mod fault;
 pub(crate) mod handler;
 mod message;

@@ -1,6 +1,5 @@
 //! One configured server: started by its first request, restarted after it died, closed when idle.
 
-mod connected;
 mod connecting;
 mod fetch;
 mod keeper;
@@ -425,6 +424,25 @@ impl ConfiguredServer {
         inner.problem = None;
         drop(inner);
         self.notify();
+    }
+
+    /// Sends a request over the open connection. Connects to nothing, repeats nothing, and leaves it to other requests to
+    /// find out that the server wants a login.
+    pub(super) async fn request_connected(&self, request: &Request, call: &CallContext) -> Result<String, McpError> {
+        let connection = self.open_connection()?;
+        let result = connection.perform(request, call, self.config.call_timeout, &self.questions).await;
+        result.map_err(|failure| match failure {
+            RequestFailure::Error(error) | RequestFailure::Lost(error) | RequestFailure::Task(_, error) => error,
+            RequestFailure::Login(_) => McpError::LoginRequired { server: self.config.name.clone() },
+        })
+    }
+
+    /// Returns the open connection. A server that is switched off or shut down has no connection.
+    fn open_connection(&self) -> Result<Arc<Connection>, McpError> {
+        match &self.lock().slot {
+            ConnectionSlot::Open(connection) if !connection.is_closed() => Ok(connection.clone()),
+            _ => Err(McpError::unsent(&self.config.name, "is not connected")),
+        }
     }
 
     /// Closes the connection for good.

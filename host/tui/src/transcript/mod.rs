@@ -3,9 +3,7 @@
 //! Only the visible part is rendered, and only so many items keep their rows, so that neither the time for a frame nor
 //! the memory for rows depends on the length of the conversation.
 
-mod code;
 mod copy;
-mod drawing;
 mod events;
 mod excerpt;
 mod head;
@@ -14,6 +12,7 @@ mod look;
 mod needle;
 mod region;
 mod render;
+mod result_rows;
 mod search;
 mod segments;
 mod settled;

@@ -11,7 +11,7 @@ use crate::transcript::excerpt::{Excerpt, without_ending};
 use crate::transcript::head::CallHead;
 use crate::transcript::items::{AgentCall, CallItem, CallState, Folded, SubAgent, Thinking, Tone, TranscriptItem};
 use crate::transcript::look::Look;
-use crate::transcript::{code, drawing};
+use crate::transcript::result_rows::{code_rows, drawing_rows};
 use pinion_protocol::diff::counts;
 use pinion_protocol::text::count;
 use pinion_protocol::{Display, Ledger};
@@ -173,13 +173,13 @@ fn call_rows(call: &CallItem, is_unfolded: bool, look: &Look, now: Duration) -> 
     if is_unfolded && !call.is_own && !is_complete {
         rows.extend(argument_rows(call, look));
     }
-    rows.extend(call.drawn_call.iter().flat_map(|drawing| drawing::rows(drawing, look)));
+    rows.extend(call.drawn_call.iter().flat_map(|drawing| drawing_rows(drawing, look)));
     match &call.drawn_result {
         Some(drawing) if !is_unfolded || call.output.is_empty() => {
             let by =
                 StyledPiece::line(&format!("drawn by {}", drawing.plugin), look.columns.saturating_sub(4), theme.dim);
             rows.push(Row::from_pieces([StyledPiece::new("    ", theme.dim), by]));
-            rows.extend(drawing::rows(drawing, look));
+            rows.extend(drawing_rows(drawing, look));
         }
         _ => rows.extend(output_rows(call, is_unfolded, look)),
     }
@@ -277,7 +277,7 @@ fn output_rows(call: &CallItem, is_unfolded: bool, look: &Look) -> Vec<Row> {
             _ if output.is_empty() => Vec::new(),
             _ if is_diff && look.has_sides => diff::sides(output, look.columns, &lead, theme),
             _ if is_diff => diff::rows(output, look.columns, &lead, theme),
-            Display::Code(language) => code::rows(output, language, &lead, look),
+            Display::Code(language) => code_rows(output, language, &lead, look),
             Display::Markdown => markdown::rows(output, look.paper(&StyledPiece::new("    ", theme.text))),
             _ => coloured(output, &lead, look),
         };

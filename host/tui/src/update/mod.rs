@@ -7,16 +7,13 @@ mod commands;
 mod completion;
 mod keys;
 mod lists;
-mod modes;
 mod mouse;
-mod pages;
 mod plan;
 mod queue;
-mod vi;
 
 pub(crate) use self::completion::Popup;
 
-use self::modes::Planning;
+use self::plan::Planning;
 use self::queue::InputQueue;
 
 use crate::composer::Composer;
@@ -27,11 +24,13 @@ use crate::highlight::HighlightJob;
 use crate::input::{Facts, Input, SlashCommand, UiRequest};
 use crate::keys::KeyMap;
 use crate::links::Links;
+use crate::shorten::short;
 use crate::status::{StatusSegment, WorkStatus, time};
 use crate::theme::Theme;
-use crate::transcript::{FRAME, Tone, Transcript};
+use crate::transcript::{FRAME, Tone, Transcript, TranscriptItem};
 use crate::vi::Vi;
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
+use pinion_protocol::text::count;
 use pinion_protocol::{Event, EventKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -387,6 +386,23 @@ impl App {
                 None if self.composer.paste(text) => self.hint_at_block(text.len(), now),
                 None => {}
             },
+        }
+    }
+
+    /// Adds a page. One that is higher than the screen is shown from its beginning, if the end of the conversation was.
+    fn show_page(&mut self, text: String, now: Duration) {
+        self.transcript.push(TranscriptItem::Page(text));
+        if !self.settings.is_inline {
+            self.transcript.begin_last(self.height, now);
+        }
+    }
+
+    /// Reports the turns, tokens and time of work that has ended, if it was long.
+    fn account(&mut self, took: Option<Duration>) {
+        let account = self.status.account.take();
+        if let (Some(took), Some((turns, tokens))) = (took.filter(|took| *took >= LONG_WORK), account) {
+            let turns = count(u64::from(turns), "turn");
+            self.transcript.note(Tone::Plain, format!("{turns} · {} tokens · {}", short(tokens), time(took)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{APPROVE, one_of};
 use crate::invocation::Invocation;
-use crate::mcp::offered::OfferedTools;
+use crate::mcp::OfferedTools;
 use crate::output::{Text, note, text};
 use crate::process::signals::interruptible_by;
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `pinion plugin call`: one call of a tool, with its ledger.
 
-use crate::commands::plugin::grant::{self, capabilities};
+use crate::commands::plugin::consent::{capabilities, parse_grants};
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::output::TerminalScreen;
 use crate::output::terminal::Style;
@@ -109,7 +109,7 @@ pub(crate) async fn prepare(
 
 /// Reports grants that the plugin does not ask for, because they have no effect.
 fn warn_of_unasked(base: &Base, info: &PluginInfo, grants: &[String]) -> Result<()> {
-    if !info.offered.asks.covers(&grant::parse(base, grants)?.asks()) {
+    if !info.offered.asks.covers(&parse_grants(base, grants)?.asks()) {
         let asks = info.offered.asks.words().join(" ");
         let asks = if asks.is_empty() { "nothing".to_owned() } else { asks };
         note(&text!("! plugin `{}` asks only for {}: other grants have no effect", info.name, asks));
@@ -141,7 +141,7 @@ fn as_value(reply: &ToolReply) -> Value {
 /// Loads the plugin with the grants of the command line, in addition to the user's, and with its settings.
 pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
-    let (config, table) = (more.config()?, grant::parse(base, &more.grants)?);
+    let (config, table) = (more.config()?, parse_grants(base, &more.grants)?);
     let is_needed = config.is_some() || !more.grants.is_empty();
     let call = CallGrants { target: target.clone(), grants: base.grants(&table), config };
     let policy = RuntimePolicy::new(base, Binding::Bind, Some(call).filter(|_| is_needed));

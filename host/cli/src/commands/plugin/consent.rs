@@ -1,13 +1,16 @@
-//! `pinion plugin grant` and `pinion plugin revoke`: grants bound to a component.
+//! `pinion plugin grant` and `pinion plugin revoke`: grants bound to a component; and capabilities on the command line, such
+//! as `files=read` and `process`.
 
-use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{find, is_name};
 use crate::output::{Text, left, print, text};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::grants::{GrantsFile, Pin};
 use pinion_app::plugins::policy::shown;
-use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, PluginSource, is_alike, without_links};
+use pinion_plugin_runtime::{
+    Asks, FileOrigin, GrantTable, PluginInfo, PluginSource, UnknownCapability, capability_forms, is_alike,
+    without_links,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +24,7 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
         return Err(Failure::usage(format!("plugin `{plugin}` belongs to the project"))
             .hint(format!("name its file: pinion plugin grant {} {asks}", shown(&path))));
     }
-    let more = grant::parse(base, words)?;
+    let more = parse_grants(base, words)?;
     check_asked(&info, &more)?;
     print(&about(&info, &path, origin))?;
     let file = GrantsFile::new(base.paths.grants_file());
@@ -32,7 +35,7 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
 /// Revokes capabilities of a component, or all of them.
 pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
     let file = GrantsFile::new(base.paths.grants_file());
-    let less = grant::parse(base, words)?;
+    let less = parse_grants(base, words)?;
     let pins = file.read().map_err(|error| unusable(&file, &error))?;
     let path = match pins.iter().find(|pin| is_meant(base, pin, plugin)) {
         Some(pin) => pin.path.clone(),
@@ -184,6 +187,27 @@ fn unusable(file: &GrantsFile, error: &io::Error) -> Failure {
         _ => "it must belong to you and have mode 0600 (remove it to start over)",
     };
     Failure::failed(format!("could not use {path}: {error}")).hint(hint)
+}
+
+/// Parses capabilities. Relative directories begin at the workspace.
+pub(crate) fn parse_grants(base: &Base, words: &[String]) -> Result<GrantTable> {
+    let mut table = GrantTable::default();
+    table.add(words, &base.workspace).map_err(unknown)?;
+    Ok(table)
+}
+
+/// Parses the capabilities that a plugin asks for.
+pub(crate) fn parse_asks(base: &Base, words: &[String]) -> Result<Asks> {
+    Asks::parse(words, &base.workspace).map_err(unknown)
+}
+
+fn unknown(error: UnknownCapability) -> Failure {
+    Failure::usage(error).hint(format!("the capabilities are {}", capability_forms().join(", ")))
+}
+
+/// Names all capabilities at the end of a help text.
+pub(crate) fn capabilities(about: &str) -> String {
+    format!("{about}: {}", pinion_plugin_runtime::capability_forms().join(", "))
 }
 
 #[cfg(test)]

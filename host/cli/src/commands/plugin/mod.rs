@@ -5,8 +5,6 @@ mod binary;
 mod build;
 mod call;
 mod consent;
-mod contract;
-mod grant;
 mod new;
 pub(super) mod show;
 mod storage;
@@ -15,7 +13,7 @@ mod test;
 mod watch;
 mod wit;
 
-use self::grant::capabilities;
+use self::consent::capabilities;
 use crate::invocation::Invocation;
 use crate::output::result_if_none;
 use clap::{Args, Subcommand};
@@ -334,7 +332,7 @@ impl PluginCommand {
                     name,
                     version: plugin_version,
                     description,
-                    asks: grant::asks(base, &asks)?,
+                    asks: consent::parse_asks(base, &asks)?,
                     limits: binary::limits(&limits)?,
                     lifetime: lifetime.map(Into::into),
                     is_fresh: no_manifest,

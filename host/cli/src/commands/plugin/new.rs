@@ -1,6 +1,6 @@
 //! `pinion plugin new`: a starter plugin.
 
-use crate::commands::plugin::contract::WORLD;
+use crate::commands::plugin::wit::WORLD;
 use crate::commands::plugin::{template, wit};
 use crate::output::{json, print, text, written};
 use pinion_app::base::Base;

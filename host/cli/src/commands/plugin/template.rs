@@ -4,8 +4,8 @@
 //! `plugin-sdk`. Both are copied into the project, so that it builds wherever it goes, and needs nothing of ours from a
 //! package registry.
 
-use crate::commands::plugin::contract::TEMPLATES;
 use crate::commands::plugin::new::Language;
+use crate::commands::plugin::wit::TEMPLATES;
 use clap::ValueEnum as _;
 use pinion_devkit::project;
 use std::fs;

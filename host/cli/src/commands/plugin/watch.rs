@@ -10,7 +10,7 @@ use crate::output::{bytes, json, note, print, report, text, written};
 use crate::process::signals::interruptible_by;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
-use pinion_devkit::sources::sources;
+use pinion_devkit::sources;
 use pinion_devkit::steps::Steps;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

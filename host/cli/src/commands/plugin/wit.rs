@@ -1,7 +1,6 @@
 //! `pinion plugin wit`: the contract with plugins, which this program embeds.
 
 use crate::commands::plugin::binary;
-use crate::commands::plugin::contract::{CONTRACT, REFERENCE, TEMPLATES, WORLD};
 use crate::output::{Text, answer, bytes, json, print, text, written};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
@@ -11,6 +10,16 @@ use serde_json::json;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+// The contract with plugins and the templates of projects, which this program embeds.
+
+include!(concat!(env!("OUT_DIR"), "/contract.rs"));
+
+/// The world of a new project.
+pub(crate) const WORLD: &str = include_str!("../../../templates/world.wit");
+
+/// The reference of the contract, which is generated from it.
+pub(crate) const REFERENCE: &str = include_str!("../../../../../plugin-sdk/REFERENCE.md");
 
 /// Directory of the contract below the directory that toolchains get as their WIT.
 const PACKAGE: &str = "deps/pinion-plugin";

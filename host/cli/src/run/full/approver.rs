@@ -1,6 +1,6 @@
 //! Approval of tool calls in the UI.
 
-use crate::approve::change::change;
+use crate::approve::change;
 use crate::run::full::said::UiInbox;
 use pinion_agent::Approver;
 use pinion_agent::approval::{CallRules as _, Decision, Question};

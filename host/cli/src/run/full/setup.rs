@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::output::{note, text};
-use crate::process::browser::open_browser;
+use crate::process::open_browser;
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::{keyboard, lists, themes};
 use pinion_app::base::Base;

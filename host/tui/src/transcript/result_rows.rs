@@ -1,11 +1,16 @@
-//! Results that are source code, with or without numbers of lines.
+//! Rows of results that are source code, and of drawings.
 
 use crate::highlight::pieces_of;
+use crate::markdown;
 use crate::rows::{Lead, Row, StyledPiece, wrap};
+use crate::theme::Theme;
+use crate::transcript::items::Drawing;
 use crate::transcript::look::Look;
+use pinion_protocol::{DrawingBlock, Span, SpanStyle};
+use ratatui_core::style::Style;
 
 /// Renders code. Numbers of lines, as `read` puts them before a tab, stay apart from it.
-pub(super) fn rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<Row> {
+pub(super) fn code_rows(text: &str, language: &str, lead: &Lead, look: &Look) -> Vec<Row> {
     let theme = &look.theme;
     let mut lines: Vec<(&str, &str)> = text.trim_end().split('\n').map(numbered).collect();
     // Among numbered lines, the others are remarks of the tool.
@@ -37,6 +42,42 @@ fn numbered(line: &str) -> (&str, &str) {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     });
     line.split_at(number.map_or(0, |at| at + 1))
+}
+
+/// Rows of a drawing.
+const MAX_ROWS: usize = 200;
+
+/// Renders a drawing.
+pub(super) fn drawing_rows(drawing: &Drawing, look: &Look) -> Vec<Row> {
+    let theme = &look.theme;
+    let bar = StyledPiece::new("  │ ", theme.dim);
+    let lead = Lead::same(vec![bar.clone()]);
+    let mut rows = Vec::new();
+    for block in &drawing.blocks {
+        if let DrawingBlock::Markdown { text } = block {
+            rows.extend(markdown::rows(text, look.paper(&bar)));
+            continue;
+        }
+        for line in block.lines() {
+            let piece = |span: &Span| StyledPiece::new(&span.text.replace('\n', " "), style(span.style, theme));
+            let pieces: Vec<StyledPiece> = line.iter().map(piece).collect();
+            wrap(&pieces, look.columns, &lead, &mut rows);
+        }
+    }
+    rows.truncate(MAX_ROWS);
+    rows
+}
+
+fn style(style: SpanStyle, theme: &Theme) -> Style {
+    match style {
+        SpanStyle::Plain => theme.text,
+        SpanStyle::Strong => theme.strong,
+        SpanStyle::Dim => theme.dim,
+        SpanStyle::Accent => theme.accent,
+        SpanStyle::Success => theme.good,
+        SpanStyle::Warning => theme.warning,
+        SpanStyle::Error => theme.error,
+    }
 }
 
 #[cfg(test)]
