@@ -214,7 +214,7 @@ mod tests {
 
     const SECRET: &str = "Zq7Xw3Vb9Nm2Kp5Ld8Rt";
 
-    fn in_pieces(bytes: &[u8], length: usize, is_by_line: bool) -> Vec<u8> {
+    fn bytes_in_pieces(bytes: &[u8], length: usize, is_by_line: bool) -> Vec<u8> {
         let secrets = Secrets::default();
         secrets.add(&SecretString::from(SECRET));
         let mut redactor = if is_by_line { secrets.line_redactor() } else { secrets.byte_redactor() };
@@ -228,7 +228,7 @@ mod tests {
         let data = [b"\xff\0".as_slice(), SECRET.as_bytes(), b"\xc3"].concat();
         for length in 1..data.len() + 1 {
             for is_by_line in [false, true] {
-                assert_eq!(in_pieces(&data, length, is_by_line), b"\xff\0[redacted]\xc3", "{length}");
+                assert_eq!(bytes_in_pieces(&data, length, is_by_line), b"\xff\0[redacted]\xc3", "{length}");
             }
         }
     }
@@ -238,7 +238,7 @@ mod tests {
         for before in (0..4 * MAX_HELD).step_by(MAX_HELD / 2 - 7) {
             let data = [b"x".repeat(before), SECRET.as_bytes().to_vec(), b"y".repeat(3 * MAX_HELD)].concat();
             let expected = [b"x".repeat(before), MARK.as_bytes().to_vec(), b"y".repeat(3 * MAX_HELD)].concat();
-            assert!(in_pieces(&data, 1000, true) == expected, "{before}");
+            assert!(bytes_in_pieces(&data, 1000, true) == expected, "{before}");
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn output_is_the_same_for_any_cut_and_leaks_nothing(
+        fn redacted_bytes_are_the_same_for_any_cut_and_leak_nothing(
             parts in prop::collection::vec((0..20_usize, 0..21_usize, prop::collection::vec(any::<u8>(), 0..4)), 0..8),
             length in 1..40_usize,
             is_by_line in any::<bool>(),
@@ -276,8 +276,8 @@ mod tests {
                 [&SECRET.as_bytes()[*from..to.max(*from)], other].concat()
             };
             let data: Vec<u8> = parts.iter().flat_map(part).filter(|byte| *byte != b'\n').collect();
-            let complete = in_pieces(&data, data.len().max(1), is_by_line);
-            prop_assert_eq!(&in_pieces(&data, length, is_by_line), &complete);
+            let complete = bytes_in_pieces(&data, data.len().max(1), is_by_line);
+            prop_assert_eq!(&bytes_in_pieces(&data, length, is_by_line), &complete);
             let secrets = Secrets::default();
             secrets.add(&SecretString::from(SECRET));
             prop_assert!(!secrets.are_in(&complete));
