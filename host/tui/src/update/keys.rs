@@ -70,7 +70,7 @@ impl App {
         }
         match action {
             Some(action) => self.act(action, now),
-            None => self.typed(key),
+            None => self.typed(key, now),
         }
     }
 
@@ -95,8 +95,10 @@ impl App {
         }
     }
 
-    fn typed(&mut self, key: KeyEvent) {
+    fn typed(&mut self, key: KeyEvent, now: Duration) {
         match key.code {
+            // No message begins with it.
+            KeyCode::Char('?') if is_plain(key) && self.composer.is_empty() => self.list_keys(now),
             KeyCode::Char(c) if is_plain(key) => {
                 if c == ' ' && self.composer.is_empty() && self.transcript.selected().is_some() {
                     return self.transcript.toggle();

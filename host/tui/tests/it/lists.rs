@@ -202,6 +202,22 @@ fn keys_are_a_list_that_closes_without_a_trace() {
 }
 
 #[test]
+fn question_mark_lists_the_keys_only_in_the_empty_editor() {
+    let mut ui = Ui::new(80, 24);
+    let before = ui.screen();
+    ui.types("?");
+    assert!(ui.screen().contains("in progress (send)"), "{}", ui.screen());
+    ui.key(KeyCode::Esc);
+    assert_eq!(ui.screen(), before);
+    ui.types("why?");
+    assert!(ui.screen().contains("why?"), "{}", ui.screen());
+    // A pasted text is a message, whatever it is.
+    let mut ui = Ui::new(80, 24);
+    ui.paste("?");
+    assert!(ui.screen().contains("› ?"), "{}", ui.screen());
+}
+
+#[test]
 fn every_list_says_how_to_leave_it() {
     use Pick::{AllSessions, History, Keys, Model, Palette, Plan, Queue, Session, Theme};
     let choice = PickChoice { value: "a".into(), label: "a".into(), detail: String::new() };
