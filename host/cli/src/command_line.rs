@@ -32,16 +32,19 @@ pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
     if is_meant || cli.command.is_some() {
         return Ok(());
     }
-    if let [word] = &run.prompt[..]
-        && !run.continues()
-        && let Some(hint) = reserved(word)
-    {
-        let send = format!("`pinion -p {word}` sends the word to the model");
-        return Err(Failure::usage(format!("no command `{word}`")).hint(format!("{hint}; {send}")));
-    }
-    let (Some(word), Some(line)) = (run.prompt.first(), nearest_line(&run.prompt)) else { return Ok(()) };
     let words = if run.prompt.len() == 1 { "the word" } else { "these words" };
     let send = format!("`pinion -p {}` sends {words} to the model", run.prompt.join(" "));
+    let meant = without_address(&run.prompt);
+    if !run.continues()
+        && let Some((word, hint)) = reserved_words(&meant)
+    {
+        return Err(Failure::usage(format!("no command `{word}`")).hint(format!("{hint}; {send}")));
+    }
+    let (Some(word), Some(line)) = (meant.first(), nearest_line(&meant)) else { return Ok(()) };
+    if meant != run.prompt {
+        let unknown = Failure::usage(format!("no command `{}`", run.prompt.join(" ")));
+        return Err(unknown.hint(format!("did you mean `pinion {}`? {send}", line.join(" "))));
+    }
     if line == run.prompt {
         let ignored = Failure::usage(format!("the options before the command `{word}` do not apply to it"));
         return Err(ignored.hint(format!("run `pinion {}`; {send}", line.join(" "))));
@@ -49,6 +52,49 @@ pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
     let unknown = if line[0] == *word { run.prompt[..2].join(" ") } else { word.clone() };
     let hint = format!("did you mean `pinion {}`? {send}", line.join(" "));
     Err(Failure::usage(format!("no command `{unknown}`")).hint(hint))
+}
+
+/// Words that address this program. A prompt with one of them has nothing else to be about, if a command is left.
+const ADDRESS: &[&str] = &["pinion", "itself", "yourself", "self", "now", "please", "immediately", "again"];
+/// Words that say nothing beside those.
+const AROUND_ADDRESS: &[&str] = &["the", "to", "latest", "newest", "version", "program", "cli", "app"];
+
+/// Returns the words of a prompt without those that address the program, such as `upgrade now`; all words if none does or
+/// if no other word is left.
+fn without_address(words: &[String]) -> Vec<String> {
+    let is_in = |list: &[&str], word: &String| list.iter().any(|known| word.eq_ignore_ascii_case(known));
+    let is_number = |word: &String| word.trim_start_matches('v').bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let is_address = |word: &&String| is_in(ADDRESS, word);
+    let rest: Vec<String> = words.iter().filter(|word| !is_address(word)).cloned().collect();
+    match rest.split_first() {
+        Some((first, more)) if rest.len() < words.len() => {
+            let is_around = more.iter().all(|word| is_in(AROUND_ADDRESS, word) || is_number(word));
+            if is_around { vec![first.clone()] } else { rest }
+        }
+        _ => words.to_vec(),
+    }
+}
+
+/// Returns the reserved word that a prompt consists of, and its answer.
+fn reserved_words(words: &[String]) -> Option<(String, String)> {
+    match words {
+        [word] => Some((word.clone(), reserved(word)?)),
+        [first, second] => {
+            let both = format!("{first} {second}").to_lowercase();
+            let word = match both.as_str() {
+                "log in" | "sign in" => "signin",
+                "log out" | "sign out" => "signout",
+                "check updates" | "self update" => "update",
+                "man page" => "man",
+                _ => return None,
+            };
+            Some((both, reserved(word)?))
+        }
+        [first, second, third] if format!("{first} {second} {third}").eq_ignore_ascii_case("check for updates") => {
+            Some(("check for updates".to_owned(), reserved("update")?))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the answer to a word that users take for a command, and that is no prompt by itself.
@@ -68,6 +114,7 @@ fn reserved(word: &str) -> Option<String> {
         "man" | "manual" | "manpage" | "usage" | "docs" | "?" => {
             ("--help", "explains all options, and `pinion help COMMAND` a command")
         }
+        "version" => ("--version", "prints the version"),
         "status" | "diagnose" | "health" => ("doctor", "checks the installation, keys and plugins"),
         "auth" | "signin" | "sign-in" | "keys" | "api-key" => ("login PROVIDER", "stores a key"),
         "signout" | "sign-out" => ("logout PROVIDER", "removes a stored key"),
@@ -241,6 +288,41 @@ mod tests {
             assert!(remedy.contains(hint) && remedy.contains(&format!("`pinion -p {word}` sends")), "{failure}");
         }
         for words in [&["-p", "update"][..], &["--", "update"], &["update", "the", "docs"], &["-c", "continue"]] {
+            assert!(checked(words).is_ok(), "{words:?}");
+        }
+        for (words, hint) in [
+            (&["upgrade", "now"][..], INSTALL),
+            (&["update", "pinion"], INSTALL),
+            (&["please", "update", "Pinion", "to", "the", "latest", "version"], INSTALL),
+            (&["update", "pinion", "to", "v0.2.0"], INSTALL),
+            (&["uninstall", "yourself"], "`cargo uninstall pinion-cli`"),
+            (&["check", "for", "updates"], INSTALL),
+            (&["version", "please"], "`pinion --version`"),
+            (&["man", "page"], "`pinion --help`"),
+            (&["sign", "in"], "`pinion login PROVIDER`"),
+            (&["please", "login"], "`pinion login`"),
+            (&["plugins", "list", "now"], "`pinion plugin list`"),
+        ] {
+            let failure = checked(words).unwrap_err();
+            let remedy = failure.remedy().unwrap_or_default();
+            let sent = format!("`pinion -p {}` sends these words", words.join(" "));
+            assert!(remedy.contains(hint) && remedy.contains(&sent), "{words:?}: {failure}");
+        }
+        for words in [
+            &["update", "the", "version"][..],
+            &["update", "to", "the", "latest", "version", "of", "serde"],
+            &["upgrade", "serde", "now"],
+            &["log", "in", "the", "parser"],
+            &["explain", "pinion"],
+            &["fix", "it", "now"],
+            &["try", "again"],
+            &["run", "the", "tests", "again"],
+            &["what", "now"],
+            &["now"],
+            &["please"],
+            &["remove", "the", "cache", "please"],
+            &["check", "the", "updates"],
+        ] {
             assert!(checked(words).is_ok(), "{words:?}");
         }
         let version = parse(args(&["version"])).unwrap_err();
