@@ -27,7 +27,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
         ],
     ),
     ("pinion-plugin-storage", &["pinion-files"]),
-    ("pinion-plugin-engine", &["pinion-plugin-limits"]),
+    ("pinion-plugin-engine", &["pinion-files", "pinion-plugin-limits"]),
     ("pinion-plugin-limits", &["pinion-protocol", "pinion-workspace"]),
     ("pinion-plugin-programs", &["pinion-protocol", "pinion-redact"]),
     ("pinion-redact", &["pinion-protocol"]),

@@ -117,6 +117,16 @@ pub trait SessionGroup: Send + Sync {
     /// Returns the store of the branch with this number, counted from 0.
     fn branch(&self, number: usize) -> Arc<dyn SessionStore>;
 
+    /// Notes that a choice begins that takes runs with these numbers, so that later runs get other ids even if the program
+    /// is killed before [`end`](Self::end).
+    ///
+    /// # Errors
+    /// Fails if the session cannot be written.
+    fn begin_choice(&self, runs: RunNumbers) -> Result<(), StoreError> {
+        let _ = runs;
+        Ok(())
+    }
+
     /// Ends the group. The session continues from the end of the chosen branch or, with `None`, from the start of the
     /// group. `choice` accounts for the runs that the choice took, which leave no record elsewhere.
     ///

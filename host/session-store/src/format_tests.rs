@@ -1,8 +1,8 @@
 use super::*;
 use crate::header::{FirstLine, SessionHeader, SessionOrigin, Spawn, first_line, is_beginning_of_header};
 use crate::record::{
-    CallLedger, CalledHook, Compacted, GroupEnd, GroupStart, PlanMade, PlanStep, Rejected, Retry, RunEnded, RunStarted,
-    Spawned,
+    CallLedger, CalledHook, Compacted, GroupChoice, GroupEnd, GroupStart, PlanMade, PlanStep, Rejected, Retry,
+    RunEnded, RunStarted, Spawned,
 };
 use crate::testing::{assistant, time, user};
 use pinion_protocol::{
@@ -199,6 +199,13 @@ fn format_of_records_on_disk_is_unchanged() {
         (
             Record::GroupStart(GroupStart { group_id: "g".into(), run_ids: vec![run_id()] }),
             r#"group_start","data":{"group_id":"g","run_ids":["s.c.1"]}"#,
+        ),
+        (
+            Record::GroupChoice(GroupChoice {
+                group_id: "g".into(),
+                runs: [("judge".to_owned(), 1)].into_iter().collect(),
+            }),
+            r#"group_choice","data":{"group_id":"g","runs":{"judge":1}}"#,
         ),
         (
             Record::GroupEnd(GroupEnd { group_id: "g".into(), chosen: Some(run_id()), usage, ..GroupEnd::default() }),

@@ -5,7 +5,7 @@ use crate::format::{EntryKind, Payload, SessionEntry};
 use crate::id::EntryId;
 use crate::id::RunName;
 use crate::index::Node;
-use crate::record::{GroupEnd, GroupStart, Record, RecordKind, RunEnded, RunStarted, Spawned};
+use crate::record::{GroupChoice, GroupEnd, GroupStart, Record, RecordKind, RunEnded, RunStarted, Spawned};
 use crate::transcript::{EntryError, Transcript};
 use jiff::Timestamp;
 use pinion_protocol::{RunNumbers, Usage};
@@ -84,12 +84,18 @@ impl RunRecord {
 impl Transcript {
     /// Reads the numbers of the runs that started or ended, on all branches, for the ids of further runs. A run that a hook
     /// denied has only an end, a run of a group that was killed may have only its name in the group's record, and a judge's
-    /// run has only its number in the end of its group. Skips records that cannot be read.
+    /// run has only its number, in the start of the choice and in the end of the group. Skips records that cannot be read.
     ///
     /// # Errors
     /// The file can no longer be read.
     pub fn run_numbers(&mut self) -> Result<RunNumbers, SessionError> {
-        let kinds = [RecordKind::RunStarted, RecordKind::RunEnded, RecordKind::GroupStart, RecordKind::GroupEnd];
+        let kinds = [
+            RecordKind::RunStarted,
+            RecordKind::RunEnded,
+            RecordKind::GroupStart,
+            RecordKind::GroupChoice,
+            RecordKind::GroupEnd,
+        ];
         let kinds = kinds.map(EntryKind::Record);
         let nodes = self.index().nodes.iter().filter(|node: &&Node| kinds.contains(&node.kind)).copied().collect();
         let mut numbers = RunNumbers::default();
@@ -99,8 +105,8 @@ impl Transcript {
                     Record::RunStarted(start) => vec![start.run_id],
                     Record::RunEnded(end) => vec![end.run_id],
                     Record::GroupStart(start) => start.run_ids,
-                    Record::GroupEnd(end) => {
-                        numbers.extend(end.runs);
+                    Record::GroupChoice(GroupChoice { runs, .. }) | Record::GroupEnd(GroupEnd { runs, .. }) => {
+                        numbers.extend(runs);
                         continue;
                     }
                     _ => continue,

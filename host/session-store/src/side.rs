@@ -6,11 +6,11 @@
 
 use crate::access;
 use crate::id::EntryId;
-use crate::record::{CalledHook, GroupEnd, GroupStart, Record, Titled};
+use crate::record::{CalledHook, GroupChoice, GroupEnd, GroupStart, Record, Titled};
 use crate::session::{Cursor, Session};
 use pinion_protocol::{
-    ChildCall, ChildSession, ChoiceAccount, EventKind, Message, SessionAccessError, SessionGroup, SessionStore,
-    StoreError, StoredEntry,
+    ChildCall, ChildSession, ChoiceAccount, EventKind, Message, RunNumbers, SessionAccessError, SessionGroup,
+    SessionStore, StoreError, StoredEntry,
 };
 use serde_json::Value;
 use std::fmt;
@@ -49,6 +49,14 @@ impl SessionGroup for ParallelGroup {
             Some(branch) => branch.clone(),
             None => self.session.clone(),
         }
+    }
+
+    /// Records the runs at the end of the first branch: a record elsewhere would be a branch of its own.
+    fn begin_choice(&self, runs: RunNumbers) -> Result<(), StoreError> {
+        let Some(first) = self.branches.first() else { return Ok(()) };
+        let record = Record::GroupChoice(GroupChoice { group_id: self.id.clone(), runs });
+        self.session.try_record_aside(&mut first.lock(), &first.run_id, &record)?;
+        Ok(())
     }
 
     /// Continues from the chosen branch even when only the record of the choice fails.
@@ -187,6 +195,18 @@ mod tests {
         drop((session, group));
         let opened = open_to_continue(&path, workspace()).unwrap();
         assert_eq!((opened.messages, opened.recovery.pairing.at_end), (vec![user("question")], 0));
+    }
+
+    #[test]
+    fn kill_during_the_choice_keeps_the_ids_of_its_runs() {
+        let directory = TempDir::new().unwrap();
+        let (path, session, group) = asked(&directory);
+        group.branches.iter().for_each(|side| side.append(&user("answer")).unwrap());
+        group.begin_choice([("judge".to_owned(), 3)].into_iter().collect()).unwrap();
+        drop((session, group));
+        let opened = open_to_continue(&path, workspace()).unwrap();
+        assert_eq!((opened.messages, opened.runs.next("judge")), (vec![user("question")], 4));
+        assert_eq!(Transcript::open(&path).unwrap().branches().len(), 3);
     }
 
     #[test]

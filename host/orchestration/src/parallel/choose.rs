@@ -13,6 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Chooses one of several branches.
 pub trait BranchStrategy: Send + Sync {
+    /// Returns the id of the config for each run that a choice starts, so that the session can note these runs before
+    /// they start. If the program is killed during the choice, a later run gets the id of a run that was not announced.
+    fn configs(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Chooses among at least two branches that succeeded. Must return promptly once `candidates.token` is cancelled;
     /// the choice applies even then.
     fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice>;

@@ -38,6 +38,10 @@ pub struct Judge {
 }
 
 impl BranchStrategy for Judge {
+    fn configs(&self) -> Vec<String> {
+        vec![self.config.id()]
+    }
+
     fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, BranchChoice> {
         Box::pin(async move {
             match JudgeQuestion::from_candidates(&candidates).fit(&self.question_budget()) {

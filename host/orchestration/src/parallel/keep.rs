@@ -2,6 +2,7 @@
 //! supported.
 
 use pinion_protocol::event::EventKind;
+use pinion_protocol::identity::RunNumbers;
 use pinion_protocol::message::Message;
 use pinion_protocol::store::{ChildCall, ChildSession, ChoiceAccount, SessionGroup, SessionStore, StoreError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,17 @@ impl GroupStore {
         match self {
             Self::Session(group) => group.branch(number),
             Self::Memory(buffers) => buffers[number].clone(),
+        }
+    }
+
+    /// Notes the runs that a choice takes, before they start.
+    ///
+    /// # Errors
+    /// Fails if the session cannot be written.
+    pub(super) fn begin_choice(&self, runs: RunNumbers) -> Result<(), StoreError> {
+        match self {
+            Self::Session(group) if !runs.is_empty() => group.begin_choice(runs),
+            _ => Ok(()),
         }
     }
 

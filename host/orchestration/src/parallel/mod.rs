@@ -33,7 +33,7 @@ use pinion_agent::selection::Selection;
 use pinion_agent::{Agent, AgentError};
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::event::EventKind;
-use pinion_protocol::identity::Continuation;
+use pinion_protocol::identity::{Continuation, RunNumbers};
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd, RunError, RunErrorKind};
 use pinion_protocol::store::{ChoiceAccount, SessionStore, StoreError};
@@ -126,7 +126,7 @@ pub async fn run_parallel(
         Err(error) => return group.fail(error.into()).await,
     };
     let ended = group.run(contexts, &prompts, branches, &stores).await;
-    let (chosen, choice) = group.choose(&prompts, branches, &ended, strategy).await;
+    let (chosen, choice) = group.choose(&prompts, branches, &ended, (strategy, &stores)).await;
     group.settle(ended, chosen, choice, &stores).await
 }
 
@@ -240,7 +240,7 @@ impl<'a> BranchGroup<'a> {
         prompts: &[Message],
         branches: &[Branch],
         ended: &[EndedBranch],
-        strategy: &dyn BranchStrategy,
+        (strategy, stores): (&dyn BranchStrategy, &GroupStore),
     ) -> (Option<usize>, BranchChoice) {
         let ended = ended.iter().zip(branches).enumerate();
         let done = ended.filter(|(_, (branch, _))| matches!(branch.outcome.end, RunEnd::Done { .. }));
@@ -256,6 +256,12 @@ impl<'a> BranchGroup<'a> {
         };
         if others.is_empty() {
             return (Some(first.number), BranchChoice::default());
+        }
+        if let Err(error) = stores.begin_choice(announced(strategy, &self.context.runs)) {
+            return (
+                Some(first.number),
+                BranchChoice::noted(format!("{}; chose the first candidate", error.full_text())),
+            );
         }
         let (context, events, token) = (&*self.context, self.events, self.token);
         let choice = strategy.choose(Candidates { context, prompts, candidates: &done, events, token }).await;
@@ -320,6 +326,13 @@ impl<'a> BranchGroup<'a> {
     async fn report(&self, kind: EventKind) {
         self.config.report(self.events, &self.id, kind).await;
     }
+}
+
+/// Returns the numbers that the runs of a strategy will have.
+fn announced(strategy: &dyn BranchStrategy, known: &RunNumbers) -> RunNumbers {
+    let mut runs = known.clone();
+    strategy.configs().iter().for_each(|config| runs.count(config));
+    runs.beyond(known)
 }
 
 /// Returns the config of a branch, restricted for concurrent use.

@@ -173,6 +173,11 @@ impl SessionGroup for Group {
         Arc::new(Side { tree: self.0.clone(), number })
     }
 
+    fn begin_choice(&self, runs: RunNumbers) -> Result<(), StoreError> {
+        let runs: Vec<String> = runs.into_iter().map(|(config, number)| format!("{config} {number}")).collect();
+        self.0.write(format!("choice: {}", runs.join(", ")))
+    }
+
     fn end(&self, chosen: Option<usize>, choice: ChoiceAccount) -> Result<(), StoreError> {
         let ChoiceAccount { runs, turns, spend } = choice;
         let runs: Vec<String> = runs.into_iter().map(|(config, number)| format!(", {config} {number}")).collect();

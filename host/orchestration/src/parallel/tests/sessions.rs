@@ -35,7 +35,18 @@ async fn session_records_the_run_of_the_judge() {
     world.context.runs = [("scripted.m".to_owned(), 4), ("other".to_owned(), 2)].into_iter().collect();
     world.run("go", &kept_by(tree.clone(), &branches), &Judge { config: judge.config(), instructions: None }).await;
     assert_eq!(tree.lines().last().unwrap(), "end Some(1), 15 tokens, 1 turns, scripted.m 7");
+    assert_eq!(tree.lines()[tree.lines().len() - 2], "choice: scripted.m 7", "before the judge starts");
     assert_eq!(world.context.runs.next("scripted.m"), 8);
+}
+
+#[tokio::test]
+async fn judge_that_the_session_cannot_note_is_not_asked() {
+    let tree = Arc::new(Tree { broken: Some("choice"), ..Tree::default() });
+    let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
+    let judge = branch(vec![says("2")]);
+    let strategy = Judge { config: judge.config(), instructions: None };
+    World::new().run("go", &kept_by(tree.clone(), &branches), &strategy).await;
+    assert_eq!((judge.requests(), tree.lines().last().unwrap().as_str()), (0, "end Some(0), 0 tokens"));
 }
 
 #[tokio::test]
