@@ -21,7 +21,7 @@ use crate::output::{Text, note, text};
 use crate::process::closed_stdout::stdout_was_closed;
 use crate::process::{logging, signals};
 use pinion_app::config::{Config, secrets};
-use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::failure::{Failure, MORE_THREADS, Result, Status};
 use pinion_app::files::paths::Paths;
 use pinion_app::process::own_command::COMPILE_PLUGINS;
 use pinion_app::process::{background, begin, hardening};
@@ -40,12 +40,36 @@ const MAX_BLOCKING_THREADS: usize = 512;
 /// and its threads take about 150 MiB.
 const MIN_ADDRESS_SPACE: u64 = 512 << 20;
 
+/// Bytes of the stack that commands run on.
+const STACK: usize = 8 << 20;
+
+/// Exit status after a panic, as the standard library has it.
+const PANICKED: u8 = 101;
+
 fn main() -> ExitCode {
     output::report_panics();
     // Not among the commands that clap knows, because only this program uses them.
     if let Some(code) = begin(|problem| note(&Text::block(problem))) {
         return code;
     }
+    on_stack(run_program)
+}
+
+/// Runs the program on a stack of the usual size. The first thread's stack is as small as the limit of the shell
+/// (`ulimit -s`), and an overflow would end the program without a hint.
+fn on_stack(program: fn() -> ExitCode) -> ExitCode {
+    let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK).spawn(program);
+    match thread.map_err(|error| Failure::failed("could not start a thread").because(error).hint(MORE_THREADS)) {
+        // The hook has reported a panic.
+        Ok(thread) => thread.join().unwrap_or(ExitCode::from(PANICKED)),
+        Err(failure) => {
+            output::report(&failure, OutputFormat::Text);
+            status(&failure)
+        }
+    }
+}
+
+fn run_program() -> ExitCode {
     if let Err(error) = signals::install() {
         // Signals still end the program, but without restoring its terminal.
         note(&text!("! could not handle signals: {}", error.to_string()));
