@@ -4,6 +4,7 @@ use crate::backtrace::backtrace;
 use crate::limits::Limits;
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
+use std::io;
 use wasmtime::Trap;
 use wasmtime::component::ResourceTableError;
 
@@ -398,6 +399,10 @@ impl FaultKind {
 /// Joins the innermost cause, the end of the plugin's stderr, and the active functions.
 fn describe(error: &wasmtime::Error, stderr: &str) -> String {
     let mut described = error.root_cause().to_string();
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::FileTooLarge) {
+        described.push_str(", as `ulimit -f` limits a plugin's memory, too");
+    }
     // Guests have no environment; the functions follow anyway.
     let is_advice = |line: &&str| line.starts_with("note: run with `RUST_BACKTRACE=1`");
     let stderr = stderr.lines().filter(|line| !is_advice(line)).collect::<Vec<_>>().join("\n");
@@ -422,6 +427,15 @@ mod tests {
         let expected = ["256 MiB", "1 GiB", "100000 bytes", "1 KiB", "0 bytes"];
         assert_eq!([268_435_456, 1 << 30, 100_000, 1024, 0].map(format_bytes), expected);
         assert_eq!([20_000_000_000, 2_000_000, 1_234].map(format_count), ["20 G", "2 M", "1234"]);
+    }
+
+    #[test]
+    fn trap_because_of_the_limit_on_files_names_it() {
+        let error = wasmtime::Error::from(io::Error::from(io::ErrorKind::FileTooLarge)).context("could not load");
+        let described = describe(&error, "");
+        assert!(described.contains("`ulimit -f`"), "{described}");
+        let other = wasmtime::Error::from(io::Error::from(io::ErrorKind::NotFound));
+        assert!(!describe(&other, "").contains("ulimit"));
     }
 
     #[test]

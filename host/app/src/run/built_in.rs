@@ -41,6 +41,9 @@ impl BuiltIns {
             (Some(lost), Some(limit)) if limit < ADDRESS_SPACE_OF_PLUGINS => Err(Failure::failed(lost).hint(format!(
                 "raise the limit on address space (ulimit -v), of which each call of a plugin reserves 4 GiB, or {without}"
             ))),
+            (Some(lost), _) if lost.contains("`ulimit -f`") => Err(Failure::failed(lost).hint(format!(
+                "raise the limit on the size of files (`ulimit -f unlimited`), or {without}"
+            ))),
             (Some(lost), _) => Err(Failure::failed(lost).hint(without)),
         }
     }

@@ -342,6 +342,9 @@ fn remedy(error: &Error) -> &'static str {
         Error::Io { source, .. } if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             "; free some space there, or turn undo off with `enabled = false` in `[undo]` of the config"
         }
+        Error::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
+            "; raise the limit on the size of files: `ulimit -f unlimited`"
+        }
         _ => "",
     }
 }

@@ -184,6 +184,7 @@ fn unusable(file: &GrantsFile, error: &io::Error) -> Failure {
     let path = shown(file.path());
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space on the disk",
+        io::ErrorKind::FileTooLarge => "raise the limit on the size of files: `ulimit -f unlimited`",
         _ => "it must belong to you and have mode 0600 (remove it to start over)",
     };
     Failure::failed(format!("could not use {path}: {error}")).hint(hint)
@@ -220,6 +221,7 @@ mod tests {
         for (kind, remedy) in [
             (io::ErrorKind::StorageFull, "free some space on the disk"),
             (io::ErrorKind::QuotaExceeded, "free some space on the disk"),
+            (io::ErrorKind::FileTooLarge, "raise the limit on the size of files: `ulimit -f unlimited`"),
             (io::ErrorKind::PermissionDenied, "it must belong to you and have mode 0600 (remove it to start over)"),
         ] {
             assert_eq!(unusable(&file, &kind.into()).remedy(), Some(remedy));
