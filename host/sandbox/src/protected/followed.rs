@@ -3,22 +3,28 @@
 //! Only commands that a person's tools run because of the settings are followed, and of the files that they name only scripts
 //! and programs that exist. The project's own code, which a debugger or a test starts, is not among them.
 
-use super::names::{NAMES, Setting};
+use super::names::{NAMES, has_tasks};
 use pinion_git::{CommandContext, LookBudget, files_of_command};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Extensions of scripts.
-const SCRIPTS: &[&str] =
-    &["bash", "cjs", "fish", "js", "ksh", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts", "zsh"];
+const SCRIPTS: &[&str] = &[
+    "bash", "cjs", "el", "exs", "fish", "gdb", "ghci", "js", "ksh", "lldb", "lua", "mjs", "php", "pl", "ps1", "py",
+    "r", "rb", "sh", "tcl", "ts", "vim", "zsh",
+];
 /// Extensions of files in settings that people and models read: the scripts that they mention are code of the project.
 const TEXTS: &[&str] = &["md", "mdc", "mdx", "rst", "txt"];
+/// Names of the project's directory that a shell would read otherwise.
+const MACROS: &[&str] = &["$ProjectFileDir$", "$PROJECT_DIR$"];
 /// Keys of settings that name files which are looked at, and not run.
 const DATA: &[&str] = &["exclude", "exclude_types", "files", "glob", "include", "paths", "types", "types_or"];
 /// Bytes of one file of commands, files of one name of settings, levels in it, and of scripts that name others.
 const MAX_BYTES: usize = 128 * 1024;
 const MAX_FILES: usize = 200;
+/// Entries of a directory whose names are compared, instead of a look at each name.
+const MAX_ENTRIES: usize = 4_000;
 const MAX_LEVELS: usize = 4;
 const MAX_SCRIPTS: usize = 200;
 const MAX_CALLS: usize = 4;
@@ -26,7 +32,14 @@ const MAX_CALLS: usize = 4;
 /// Returns the files that the settings in a directory run, and those that these scripts run, which all exist.
 pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut LookBudget) -> BTreeSet<PathBuf> {
     let mut left: Vec<(PathBuf, usize)> = Vec::new();
-    for file in NAMES.iter().filter_map(Setting::file_of_commands) {
+    let entries = entries(directory);
+    let exists = |file: &&str| {
+        let top = file.split('/').next().unwrap_or(file);
+        entries.as_ref().is_none_or(|entries| entries.iter().any(|entry| entry.eq_ignore_ascii_case(top)))
+    };
+    let known = NAMES.iter().filter_map(|setting| setting.file_of_commands()).filter(exists);
+    let workspaces = entries.iter().flatten().map(String::as_str).filter(|name| has_tasks(name));
+    for file in known.chain(workspaces) {
         if look.spend(1).is_err() {
             break;
         }
@@ -38,7 +51,8 @@ pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut LookBud
     while let Some((file, calls)) = left.pop() {
         let Ok(text) = look.read(&file) else { break };
         let Some(text) = text.filter(|text| text.len() <= MAX_BYTES && !text.contains(&0)) else { continue };
-        let text = String::from_utf8_lossy(&text);
+        let text =
+            MACROS.iter().fold(String::from_utf8_lossy(&text).into_owned(), |text, name| text.replace(name, "."));
         let beside = file.parent().unwrap_or(directory);
         for command in commands(&text) {
             for tree in [directory, beside] {
@@ -58,6 +72,19 @@ pub(super) fn followed(directory: &Path, home: Option<&Path>, look: &mut LookBud
         }
     }
     found
+}
+
+/// Returns the names in a directory that are text; `None` if it cannot be listed or has too many.
+fn entries(directory: &Path) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    for (number, entry) in fs::read_dir(directory).ok()?.enumerate() {
+        if number >= MAX_ENTRIES {
+            return None;
+        }
+        names.extend(entry.ok()?.file_name().into_string());
+    }
+    names.sort();
+    Some(names)
 }
 
 /// Adds a file, or those in a directory, up to `most`.
@@ -97,8 +124,9 @@ fn commands(text: &str) -> Vec<String> {
         }
         // A permission such as `Edit(a.py)` is not a command.
         let is_permission = |text: &str| {
-            text.split_once('(')
-                .is_some_and(|(name, _)| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric()))
+            text.split_once('(').is_some_and(|(name, _)| {
+                name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().all(|b| b.is_ascii_alphanumeric())
+            })
         };
         let value = line.split_once(": ").or_else(|| line.split_once(" = ")).map(|(_, value)| value.trim());
         let quoted = quoted(line).into_iter();
@@ -150,6 +178,47 @@ fn is_program(_: &fs::Metadata) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn script_of_each_kind_of_settings_is_found() {
+        for (settings, script, text) in [
+            (".aider.conf.yml", "s/lint.sh", "lint-cmd: s/lint.sh"),
+            (".cargo/config.toml", "s/wrap.sh", "[build]\nrustc-wrapper = \"s/wrap.sh\""),
+            (".clinerules/hooks/PreToolUse", "s/x.py", "#!/bin/sh\npython3 s/x.py\n"),
+            (".crush.json", "s/x.sh", "{ \"lsp\": { \"go\": { \"command\": \"./s/x.sh\" } } }"),
+            (".factory/settings.json", "s/x.sh", "{ \"hooks\": [{ \"command\": \"s/x.sh\" }] }"),
+            (".dir-locals.el", "s/x.el", "((nil . ((eval . (load-file \"s/x.el\")))))"),
+            (".exrc", "s/x.vim", "source s/x.vim"),
+            (".gitlint", "s/rules.py", "[general]\nextra-path=s/rules.py"),
+            (".helix/languages.toml", "s/fmt.sh", "formatter = { command = \"s/fmt.sh\" }"),
+            (".hg/hgrc", "s/x.sh", "[hooks]\nupdate = ./s/x.sh --all"),
+            (".irbrc", "s/x.rb", "load \"./s/x.rb\""),
+            (".jj/repo/config.toml", "s/fix.py", "command = [\"python3\", \"s/fix.py\"]"),
+            (".kiro/hooks/a.kiro.hook", "s/x.sh", "{ \"then\": { \"command\": \"sh s/x.sh\" } }"),
+            (".lefthook-local/pre-commit/run", "s/x.js", "#!/bin/sh\nnode s/x.js\n"),
+            ("lefthook-local.yml", "s/x.js", "pre-commit:\n  scripts:\n    run: node s/x.js"),
+            (".npmrc", "s/x.sh", "script-shell=./s/x.sh"),
+            (".nvim.lua", "s/x.lua", "dofile('s/x.lua')"),
+            (".pnpmfile.cjs", "s/x.cjs", "const x = require('./s/x.cjs')"),
+            (".Rprofile", "renv/activate.R", "source(\"renv/activate.R\")"),
+            (".tmuxp.json", "s/x.sh", "{ \"before_script\": \"./s/x.sh\" }"),
+            (".tmuxp.yaml", "s/x.sh", "before_script: ./s/x.sh"),
+            (".tmuxp.yml", "s/x.sh", "windows:\n- panes:\n  - bash s/x.sh"),
+            (".zshenv", "s/x.zsh", ". ./s/x.zsh"),
+            ("sitecustomize.py", "s/x.py", "exec(open('s/x.py').read())"),
+            (".idea/watcherTasks.xml", "s/x.sh", "<option name=\"program\" value=\"$ProjectFileDir$/s/x.sh\" />"),
+            ("my.code-workspace", "s/x.sh", "{ \"tasks\": [{ \"command\": \"s/x.sh\" }] }"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().canonicalize().unwrap();
+            for (path, text) in [(settings, text), (script, "")] {
+                fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+                fs::write(root.join(path), text).unwrap();
+            }
+            let found = followed(&root, None, &mut LookBudget::new(10_000));
+            assert!(found.contains(&root.join(script)), "{settings}: {found:?}");
+        }
+    }
 
     #[test]
     fn scripts_behind_hooks_and_tasks_are_found() {
