@@ -27,7 +27,8 @@ pub struct ConfinedProgram {
     /// Starts it. This crate sets the streams and the process group.
     pub command: Command,
     /// Called once, when the program and its process group were killed or have ended: with true if it succeeded, and
-    /// the known part of its error stream. Returns lines for the reader of that stream.
+    /// the known part of its error stream; of a command that merges its streams, such as `make 2>&1`, also the end of its
+    /// output. Returns lines for the reader of the error stream.
     pub ended: AfterProgram,
 }
 

@@ -60,6 +60,7 @@ impl ProgramRun {
     pub async fn execute(self, command: ProgramCommand) -> Result<ProgramOutput, ProgramError> {
         let started = Instant::now();
         let stdin = if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
+        let are_merged = command.args.iter().any(|argument| merges_streams(argument));
         let Started { mut child, after, group } = spawn(&command, &self.setup, stdin)?;
         let spill = Spill::new(&self.setup.scratch, self.budget.clone());
         let mut streams = Streams::new(spill, self.max_output.min(MAX_KEPT_BYTES), &self.setup.redacted);
@@ -92,7 +93,7 @@ impl ProgramRun {
         };
         let status = status.transpose().map_err(|error| ProgramError::Io(error.to_string()))?;
         let succeeded = status.is_some_and(|status| status.success());
-        for line in after.finish(succeeded, &String::from_utf8_lossy(&streams.stderr.end())) {
+        for line in after.finish(succeeded, &streams.errors(are_merged)) {
             streams.add_stderr(format!("{line}\n").as_bytes());
         }
         let output = streams.into_output(status, started.elapsed());
@@ -220,6 +221,11 @@ impl ProgramGroup {
     }
 }
 
+/// Returns whether the text of a shell command sends errors to its output.
+fn merges_streams(command: &str) -> bool {
+    ["2>&1", "&>", "|&"].iter().any(|sign| command.contains(sign))
+}
+
 /// Both output streams of a program.
 struct Streams {
     stdout: RetainedOutput,
@@ -290,6 +296,12 @@ impl Streams {
         let text = String::from_utf8_lossy(&bytes);
         let skipped = text.len() - clip_start(&text, PROGRESS_BYTES).len();
         text[skipped..].to_owned()
+    }
+
+    /// Returns the end of the error stream, behind the end of the output if that has the errors.
+    fn errors(&self, are_merged: bool) -> String {
+        let merged = if are_merged { self.stdout.end() } else { Vec::new() };
+        String::from_utf8_lossy(&[merged, self.stderr.end()].concat()).into_owned()
     }
 
     fn into_output(mut self, status: Option<ExitStatus>, elapsed: Duration) -> ProgramOutput {

@@ -83,6 +83,21 @@ pub fn quiet_host(command: &str) -> Option<&str> {
         .find(|host| is_host(host) && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)))
 }
 
+/// Returns whether the status of a shell command says nothing about the first program in it, because it only passes its
+/// output and its errors through programs such as `tail`: `make 2>&1 | tail -5`.
+pub fn hides_failure(command: &str) -> bool {
+    let Some((first, rest)) =
+        command.replace("|&", "2>&1 |").split_once('|').map(|(a, b)| (a.to_owned(), b.to_owned()))
+    else {
+        return false;
+    };
+    let program = |part: &str| part.split_whitespace().next().unwrap_or_default().to_owned();
+    let passes = |part: &str| matches!(program(part).as_str(), "tail" | "head" | "cat" | "tee" | "less");
+    first.contains("2>&1")
+        && rest.split('|').all(passes)
+        && !matches!(program(&first).as_str(), "cat" | "tail" | "head" | "grep" | "rg")
+}
+
 /// Returns the hint for a debugger or tracer, which the sandbox refuses to trace other programs; some of them succeed all the
 /// same.
 pub fn tracing_hint(text: &str) -> Option<&'static str> {
@@ -252,6 +267,16 @@ mod tests {
             "perf_event_open(...) failed: Operation not permitted",
         ] {
             assert!(tracing_hint(text).unwrap().contains("no program can trace"), "{text}");
+        }
+        for (command, is_hidden) in [
+            ("curl https://crates.io 2>&1 | tail -5", true),
+            ("cd x && make |& tee log | tail", true),
+            ("curl https://crates.io", false),
+            ("curl https://crates.io | tail -5", false),
+            ("make 2>&1 | grep error", false),
+            ("cat build.log 2>&1 | tail", false),
+        ] {
+            assert_eq!(hides_failure(command), is_hidden, "{command}");
         }
         for text in ["", "rm: x: Operation not permitted", "see ptrace(2)"] {
             assert_eq!(tracing_hint(text), None, "{text}");

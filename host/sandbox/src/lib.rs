@@ -32,7 +32,7 @@ mod tunnel;
 
 pub use error::SandboxError;
 pub use helper::helper_beside;
-pub use hint::{Denial, hint, no_network, quiet_host, tracing_hint, unreachable_host};
+pub use hint::{Denial, hides_failure, hint, no_network, quiet_host, tracing_hint, unreachable_host};
 pub use launch::{HELPER_FAILED, Launcher, Program, Support, run_for_parent};
 pub use pinion_git::{
     CommandContext as CommandPlace, GitUser, LookBudget, Repository, UNKNOWN, files_of_arguments, nearby,

@@ -20,7 +20,8 @@ use pinion_exclusions::{ExcludedPaths, ExcludedPlace, Finder};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{
     Denial, Enforcement, Launcher, Layers, Network, Program, Protected, ProtectedPlaces, Repository, ResourceLimits,
-    SandboxError, SandboxPolicy, Support, hint, no_network, quiet_host, secret_paths, tracing_hint, unreachable_host,
+    SandboxError, SandboxPolicy, Support, hides_failure, hint, no_network, quiet_host, secret_paths, tracing_hint,
+    unreachable_host,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -395,7 +396,9 @@ impl Confinement for SandboxedPrograms {
         let network = self.network.clone();
         let quiet = arguments.iter().find_map(|argument| quiet_host(argument).map(str::to_owned));
         let quiet = quiet.filter(|_| policy.network == Network::Off);
+        let is_hidden = arguments.iter().any(|argument| hides_failure(argument));
         let ended = move |succeeded: bool, stderr: &str| {
+            let succeeded = succeeded && !is_hidden;
             let mut lines: Vec<String> = running.revert();
             lines.extend(gap);
             lines.extend(proxy.iter().flat_map(ProgramProxy::lines));
