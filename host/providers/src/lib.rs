@@ -31,6 +31,7 @@ mod decode;
 mod error_kind;
 mod fallback;
 mod formats;
+mod key_check;
 mod keys;
 mod login;
 mod models;
@@ -46,6 +47,7 @@ pub use decode::Decoder;
 pub use error_kind::ErrorKind;
 pub use fallback::{Fallback, FallbackMember};
 pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
+pub use key_check::KeyCheck;
 pub use keys::{
     AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyCommandLauncher, KeyError, KeyOrigin, KeySource, KeySources,
     Keyring, LaunchedKeyCommand, PlatformKeyring, ShellLauncher,

@@ -46,6 +46,15 @@ pub enum SetupRequest {
         /// Its key.
         key: EnteredKey,
     },
+    /// Store the key without another test: the provider refused it, and the user insists. Answered like `Store`.
+    Keep {
+        /// Name of the provider.
+        provider: String,
+        /// Its key.
+        key: EnteredKey,
+    },
+    /// Store the key without waiting for the test.
+    SkipTest,
     /// Log in to a provider with a browser. Answered by [`Setup::opened`], and then like `Store`.
     LogIn {
         /// Name of the provider.
@@ -64,9 +73,19 @@ pub enum SetupRequest {
 #[derive(Debug)]
 enum SetupStep {
     Provider(Picker),
-    Key { provider: String, key: EnteredKey, is_storing: bool },
+    Key { provider: String, key: EnteredKey, state: KeyState },
     Login { provider: String, page: Option<String> },
     Model(Picker),
+}
+
+/// The key on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyState {
+    Entered,
+    /// As the provider refused it.
+    Refused,
+    Testing,
+    Storing,
 }
 
 /// The setup on the screen.
@@ -133,11 +152,26 @@ impl Setup {
         }
     }
 
+    /// Shows that the key is tested by a request.
+    pub fn testing(&mut self) {
+        if let SetupStep::Key { state, .. } = &mut self.step {
+            *state = KeyState::Testing;
+        }
+    }
+
+    /// Reports that the provider refuses the key, which the user can change, or store all the same.
+    pub fn refused(&mut self, problem: impl Into<String>, refused: EnteredKey) {
+        self.note = Some(problem.into());
+        if let SetupStep::Key { key, state, .. } = &mut self.step {
+            (*key, *state) = (refused, KeyState::Refused);
+        }
+    }
+
     /// Reports that the key could not be stored, or the login failed.
     pub fn failed(&mut self, problem: impl Into<String>) {
         self.note = Some(problem.into());
         match &mut self.step {
-            SetupStep::Key { is_storing, .. } => *is_storing = false,
+            SetupStep::Key { state, .. } => *state = KeyState::Entered,
             SetupStep::Login { provider, .. } => self.step = key_of(provider),
             SetupStep::Provider(_) | SetupStep::Model(_) => {}
         }
@@ -152,7 +186,8 @@ impl Setup {
                     picker.paste(text, Duration::ZERO);
                     None
                 }
-                SetupStep::Key { key, .. } => {
+                SetupStep::Key { key, state, .. } => {
+                    edited(key, state);
                     append(key, text.trim());
                     None
                 }
@@ -171,7 +206,11 @@ impl Setup {
         let is_control = pressed.modifiers.contains(KeyModifiers::CONTROL);
         let is_command = pressed.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
         match &mut self.step {
-            SetupStep::Key { is_storing: true, .. } => None,
+            SetupStep::Key { state: KeyState::Testing, .. } if pressed.code == KeyCode::Esc => {
+                Some(SetupRequest::SkipTest)
+            }
+            SetupStep::Key { state: KeyState::Testing, .. } if !is_control => None,
+            SetupStep::Key { state: KeyState::Storing, .. } => None,
             _ if is_control && matches!(pressed.code, KeyCode::Char('c' | 'd')) => Some(SetupRequest::Leave),
             SetupStep::Provider(picker) => {
                 match picker.key(pressed, action, Duration::ZERO) {
@@ -191,7 +230,8 @@ impl Setup {
                 Some(SetupRequest::StopLogin)
             }
             SetupStep::Login { .. } => None,
-            SetupStep::Key { key, provider, is_storing } => {
+            SetupStep::Key { state: KeyState::Testing, .. } => None,
+            SetupStep::Key { key, provider, state } => {
                 match pressed.code {
                     KeyCode::Esc if self.providers.is_empty() => return Some(SetupRequest::Leave),
                     KeyCode::Esc => {
@@ -206,13 +246,26 @@ impl Setup {
                     }
                     KeyCode::Enter if key.0.trim().is_empty() => self.note = Some("Paste the key first.".to_owned()),
                     KeyCode::Enter => {
-                        *is_storing = true;
+                        let is_kept = std::mem::replace(state, KeyState::Storing) == KeyState::Refused;
                         self.note = None;
-                        return Some(SetupRequest::Store { provider: provider.clone(), key: std::mem::take(key) });
+                        let (provider, key) = (provider.clone(), std::mem::take(key));
+                        return Some(match is_kept {
+                            true => SetupRequest::Keep { provider, key },
+                            false => SetupRequest::Store { provider, key },
+                        });
                     }
-                    KeyCode::Backspace => drop(key.0.pop()),
-                    KeyCode::Char('u') if is_control => key.0.clear(),
-                    KeyCode::Char(c) if !is_command => append(key, c.encode_utf8(&mut [0; 4])),
+                    KeyCode::Backspace => {
+                        edited(key, state);
+                        key.0.pop();
+                    }
+                    KeyCode::Char('u') if is_control => {
+                        *state = KeyState::Entered;
+                        key.0.clear();
+                    }
+                    KeyCode::Char(c) if !is_command => {
+                        edited(key, state);
+                        append(key, c.encode_utf8(&mut [0; 4]));
+                    }
                     _ => {}
                 }
                 None
@@ -250,7 +303,7 @@ impl Setup {
             SetupStep::Provider(picker) | SetupStep::Model(picker) => {
                 picker.draw_with(Vec::new(), columns, room, theme)
             }
-            SetupStep::Key { key, is_storing, .. } => masked(key, *is_storing, columns, theme),
+            SetupStep::Key { key, state, .. } => masked(key, *state, columns, theme),
             SetupStep::Login { page, .. } => (opened_page(page.as_deref(), columns, theme), None),
         };
         rows.extend(body);
@@ -271,6 +324,10 @@ impl Setup {
     fn describe_step(&self) -> (String, &'static str) {
         match &self.step {
             SetupStep::Provider(_) => (self.why.clone(), "type to filter · enter chooses · esc leaves"),
+            SetupStep::Key { provider, state: KeyState::Testing, .. } => {
+                let about = format!("Asking {provider} whether it accepts the key.");
+                (about, "esc stores the key without the test")
+            }
             SetupStep::Key { provider, .. } => {
                 let place = &self.place;
                 let mut about = match self.providers.is_empty() {
@@ -298,7 +355,14 @@ impl Setup {
 }
 
 fn key_of(provider: &str) -> SetupStep {
-    SetupStep::Key { provider: provider.to_owned(), key: EnteredKey::default(), is_storing: false }
+    SetupStep::Key { provider: provider.to_owned(), key: EnteredKey::default(), state: KeyState::Entered }
+}
+
+/// Takes note that the key changes. A refused one is replaced as a whole.
+fn edited(key: &mut EnteredKey, state: &mut KeyState) {
+    if std::mem::replace(state, KeyState::Entered) == KeyState::Refused {
+        key.0.clear();
+    }
 }
 
 /// Draws the address of the user's login page.
@@ -321,9 +385,14 @@ fn append(key: &mut EnteredKey, text: &str) {
 }
 
 /// Draws a key without showing it.
-fn masked(key: &EnteredKey, is_storing: bool, columns: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
-    if is_storing {
-        return (vec![Row::from_pieces([StyledPiece::line("storing the key…", columns, theme.accent)])], None);
+fn masked(key: &EnteredKey, state: KeyState, columns: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
+    let work = match state {
+        KeyState::Entered | KeyState::Refused => "",
+        KeyState::Testing => "testing the key…",
+        KeyState::Storing => "storing the key…",
+    };
+    if !work.is_empty() {
+        return (vec![Row::from_pieces([StyledPiece::line(work, columns, theme.accent)])], None);
     }
     let length = key.0.chars().count();
     let count = if length == 0 { String::new() } else { format!("  {length} characters") };

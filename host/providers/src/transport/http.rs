@@ -136,7 +136,15 @@ impl HttpTransport {
     /// # Errors
     /// The same as for [`Self::fetch`].
     pub(crate) async fn get(&self, url: Url, max: usize) -> Result<Vec<u8>, ProviderError> {
-        let answer = self.send(url, |client, url| client.get(url)).await?;
+        self.get_with(url, HeaderMap::new(), max).await
+    }
+
+    /// Does the same with headers; secret values are marked as sensitive.
+    ///
+    /// # Errors
+    /// The same as for [`Self::fetch`].
+    pub(crate) async fn get_with(&self, url: Url, headers: HeaderMap, max: usize) -> Result<Vec<u8>, ProviderError> {
+        let answer = self.send(url, |client, url| client.get(url).headers(headers)).await?;
         match answer.status {
             200..=299 => Ok(beginning(answer.packets, max, self.idle_timeout()).await),
             _ => Err(error_of(answer, self.idle_timeout()).await),

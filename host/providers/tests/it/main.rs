@@ -13,6 +13,7 @@ mod fallback;
 mod fixtures;
 mod google;
 mod http;
+mod key_check;
 mod keys;
 mod login;
 mod network;

@@ -91,6 +91,31 @@ fn key_that_could_not_be_stored_is_asked_for_again() {
 }
 
 #[test]
+fn test_of_a_key_can_be_skipped_and_a_refused_key_kept_or_replaced() {
+    let mut setup = setup().for_provider("groq");
+    setup.handle(&Event::Paste(KEY.to_owned()));
+    let Some(SetupRequest::Store { key, .. }) = press(&mut setup, KeyCode::Enter) else { panic!("not stored") };
+    setup.testing();
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("testing the key…") && seen.contains("esc stores the key without the test"), "{seen}");
+    assert_eq!(press(&mut setup, KeyCode::Enter), None);
+    let leave = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+    assert_eq!(setup.handle(&leave), Some(SetupRequest::Leave));
+    assert_eq!(press(&mut setup, KeyCode::Esc), Some(SetupRequest::SkipTest));
+    setup.refused("groq refuses this key: no such key", key.clone());
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("no such key") && seen.contains("15 characters"), "{seen}");
+    let kept = press(&mut setup, KeyCode::Enter);
+    assert_eq!(kept, Some(SetupRequest::Keep { provider: "groq".into(), key: key.clone() }));
+    // Another key replaces the refused one, and is tested again.
+    setup.testing();
+    setup.refused("no", key);
+    setup.handle(&Event::Paste("another".to_owned()));
+    assert!(screen(&setup, 60, 12).contains("7 characters"));
+    assert!(matches!(press(&mut setup, KeyCode::Enter), Some(SetupRequest::Store { .. })));
+}
+
+#[test]
 fn login_with_a_browser_is_offered_shown_stopped_and_completed() {
     let mut setup = setup().with_login(vec!["groq".into()]).for_provider("groq");
     assert!(screen(&setup, 80, 12).contains("log in with your browser"));

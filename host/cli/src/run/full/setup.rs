@@ -10,8 +10,8 @@ use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{create_directory, read_settings, replace};
 use pinion_app::model::browser_login::WaitingLogin;
-use pinion_app::model::{Lacking, SecretLocation, key_in};
-use pinion_tui::{PickChoice, Setup, SetupRequest};
+use pinion_app::model::{KeyVerdict, Lacking, SecretLocation, key_in};
+use pinion_tui::{EnteredKey, PickChoice, Setup, SetupRequest};
 use secrecy::SecretString;
 use std::io;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
         Lacking::Of(info) => setup.for_provider(info.name),
     };
     let lost = keyboard::lost().map_err(unusable)?;
-    let mut shown = SetupScreen { setup, canvas: Canvas::open(base, false)?, lost, login: None };
+    let mut shown = SetupScreen { setup, canvas: Canvas::open(base, false)?, lost, login: None, test: None };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));
@@ -88,6 +88,8 @@ struct SetupScreen {
     /// Cancelled when the terminal is lost.
     lost: CancellationToken,
     login: Option<BrowserLoginTask>,
+    /// The test of a key that is not stored yet.
+    test: Option<KeyTest>,
 }
 
 /// A login with a browser that waits for the user.
@@ -96,6 +98,22 @@ struct BrowserLoginTask {
     /// Takes the address that a browser elsewhere was redirected to.
     redirected: Option<oneshot::Sender<String>>,
     key: AbortOnDropHandle<Result<SecretString>>,
+}
+
+/// The test of a key that was entered.
+struct KeyTest {
+    provider: String,
+    entered: EnteredKey,
+    secret: SecretString,
+    verdict: AbortOnDropHandle<KeyVerdict>,
+}
+
+impl KeyTest {
+    fn begin(base: &Base, provider: String, entered: EnteredKey, secret: SecretString) -> Self {
+        let (base, name, key) = (base.clone(), provider.clone(), secret.clone());
+        let verdict = AbortOnDropHandle::new(tokio::spawn(async move { base.check_key(&name, &key).await }));
+        Self { provider, entered, secret, verdict }
+    }
 }
 
 impl SetupScreen {
@@ -107,7 +125,7 @@ impl SetupScreen {
         loop {
             self.canvas.draw_setup(&mut self.setup)?;
             // Reading ends before the conversation begins, which would miss the keys that another reader takes.
-            let is_waiting = self.login.is_some();
+            let is_waiting = self.login.is_some() || self.test.is_some();
             let reading = tokio::task::spawn_blocking(move || {
                 let read = if is_waiting { inputs.read_within(LOOK) } else { inputs.read() };
                 // The conversation asks for it again.
@@ -121,7 +139,7 @@ impl SetupScreen {
             };
             inputs = reader;
             let read = read.map_err(unusable)?;
-            let mut stored = None;
+            let (mut stored, mut tested) = (None, String::new());
             for event in read {
                 if let crossterm::event::Event::Resize(columns, rows) = event {
                     self.canvas.resize(columns, rows);
@@ -137,12 +155,27 @@ impl SetupScreen {
                         let _ = sender.map(|sender| sender.send(address.into_text()));
                     }
                     Some(SetupRequest::StopLogin) => self.login = None,
-                    Some(SetupRequest::Store { provider, key }) => {
+                    Some(SetupRequest::Store { provider, key }) => match key_in(&key.clone().into_text()) {
+                        Ok(secret) => {
+                            self.setup.testing();
+                            self.test = Some(KeyTest::begin(base, provider, key, secret));
+                        }
+                        Err(problem) => stored = Some((provider, Err(format!("{problem}.")))),
+                    },
+                    Some(SetupRequest::SkipTest) => {
+                        tested = ", and was not tested".to_owned();
+                        stored = self.test.take().map(|test| (test.provider, Ok(test.secret)));
+                    }
+                    Some(SetupRequest::Keep { provider, key }) => {
                         self.canvas.draw_setup(&mut self.setup)?;
-                        let key = key_in(&key.into_text()).map_err(|problem| format!("{problem}."));
-                        stored = Some((provider, key));
+                        tested = format!(", although {provider} refuses it");
+                        stored = Some((provider, key_in(&key.into_text()).map_err(|problem| format!("{problem}."))));
                     }
                 }
+            }
+            if let Some(test) = self.test.take_if(|test| test.verdict.is_finished()) {
+                let Some((provider, secret, verdict)) = self.conclude(test).await else { continue };
+                (stored, tested) = (Some((provider, Ok(secret))), verdict);
             }
             if let Some(login) = self.login.take_if(|login| login.key.is_finished()) {
                 let key = login.key.await.unwrap_or_else(|error| Err(Failure::failed(error.to_string())));
@@ -154,7 +187,22 @@ impl SetupScreen {
             if matches!(lacking, Lacking::Of(_)) || models.is_empty() {
                 return Ok(Some(None));
             }
-            self.setup.models(models, &place.to_string());
+            self.setup.models(models, &format!("{place}{tested}"));
+        }
+    }
+
+    /// Returns the provider and the key of a test that ended, with the end of the sentence about it; `None` if the key is
+    /// refused, which is shown.
+    async fn conclude(&mut self, test: KeyTest) -> Option<(String, SecretString, String)> {
+        let KeyTest { provider, entered, secret, verdict } = test;
+        match verdict.await.unwrap_or_else(|error| KeyVerdict::Unknown(error.to_string())) {
+            KeyVerdict::Accepted => Some((provider, secret, ", and works".to_owned())),
+            KeyVerdict::Unknown(problem) => Some((provider, secret, format!(", and was not tested: {problem}"))),
+            KeyVerdict::Refused(problem) => {
+                let rest = "Press enter to store it all the same, or paste another one.";
+                self.setup.refused(format!("{provider} refuses this key: {problem}. {rest}"), entered);
+                None
+            }
         }
     }
 
