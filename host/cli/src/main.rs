@@ -40,6 +40,12 @@ const MAX_BLOCKING_THREADS: usize = 512;
 /// and its threads take about 150 MiB.
 const MIN_ADDRESS_SPACE: u64 = 512 << 20;
 
+/// The least number of open files to start with: below it, the runtime cannot begin, and says so by a panic.
+const MIN_OPEN_FILES: u64 = 16;
+
+/// The remedy if the runtime cannot begin.
+const MORE_RESOURCES: &str = "raise the limits on open files (`ulimit -n 1024`) and on processes (`ulimit -u`)";
+
 /// Bytes of the stack that commands run on.
 const STACK: usize = 8 << 20;
 
@@ -70,6 +76,10 @@ fn on_stack(program: fn() -> ExitCode) -> ExitCode {
 }
 
 fn run_program() -> ExitCode {
+    if let Err(failure) = check_open_files(hardening::open_files()) {
+        output::report(&failure, command_line::output_format(&std::env::args_os().collect::<Vec<_>>()));
+        return status(&failure);
+    }
     if let Err(error) = signals::install() {
         // Signals still end the program, but without restoring its terminal.
         note(&text!("! could not handle signals: {}", error.to_string()));
@@ -117,6 +127,13 @@ fn check_environment(now: SystemTime, address_space: Option<u64>) -> Result<()> 
     in_range.map_err(|error| Failure::failed("could not use the system's clock").because(error).hint("set the clock"))
 }
 
+/// Fails if even the handlers of signals could not start.
+fn check_open_files(limit: Option<u64>) -> Result<()> {
+    let Some(limit) = limit.filter(|limit| *limit < MIN_OPEN_FILES) else { return Ok(()) };
+    let low = Failure::failed(format!("too many open files: the limit is {limit}, of which a run needs 64"));
+    Err(low.hint("raise it with `ulimit -n 1024`"))
+}
+
 /// The exit status of a failure. An interruption reports its signal in the way that shells expect, and so does a
 /// failure because the terminal was closed.
 fn status(failure: &Failure) -> ExitCode {
@@ -160,7 +177,7 @@ fn start(mut cli: Cli) -> Result<()> {
         .thread_name("pinion")
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()
-        .map_err(|error| Failure::failed("could not start").because(error))?;
+        .map_err(|error| Failure::failed("could not start").because(error).hint(MORE_RESOURCES))?;
     let invocation = Invocation::new(cli.run, cli.global, secrets);
     let done = runtime.block_on(async {
         // Boxed, because the future of all commands is large, and is moved before it runs.
@@ -190,5 +207,12 @@ mod tests {
         let checked = |mebibytes: u64| check_environment(SystemTime::now(), Some(mebibytes << 20));
         assert!(checked(200).unwrap_err().to_string().contains("is 200 MiB"));
         assert!(checked(512).is_ok());
+    }
+
+    #[test]
+    fn too_few_open_files_are_an_error() {
+        let checked = |files: u64| check_open_files(Some(files));
+        assert!(checked(6).unwrap_err().to_string().contains("the limit is 6"));
+        assert!(checked(16).is_ok());
     }
 }

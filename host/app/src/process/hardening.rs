@@ -191,6 +191,17 @@ pub fn address_space() -> Option<u64> {
     None
 }
 
+/// Returns the limit on the open files of this process (`ulimit -n`); `None` without one.
+#[cfg(unix)]
+pub fn open_files() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+#[cfg(not(unix))]
+pub fn open_files() -> Option<u64> {
+    None
+}
+
 #[cfg(unix)]
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -15,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 /// Address space that suffices to call several plugins at once.
 const ADDRESS_SPACE_OF_PLUGINS: u64 = 32 << 30;
 
+/// Words of the system about the limit on open files.
+const TOO_MANY_OPEN: &str = "Too many open files";
+
 /// The built-in plugins that a run needs.
 ///
 /// A plugin that the cache describes loads its code when it is called first, so it may be lost while a run works. Then
@@ -40,6 +43,9 @@ impl BuiltIns {
             (None, _) => Ok(()),
             (Some(lost), Some(limit)) if limit < ADDRESS_SPACE_OF_PLUGINS => Err(Failure::failed(lost).hint(format!(
                 "raise the limit on address space (ulimit -v), of which each call of a plugin reserves 4 GiB, or {without}"
+            ))),
+            (Some(lost), _) if lost.contains(TOO_MANY_OPEN) => Err(Failure::failed(lost).hint(format!(
+                "raise the limit on open files (`ulimit -n 1024`), of which a run needs 64, or {without}"
             ))),
             (Some(lost), _) if lost.contains("`ulimit -f`") => Err(Failure::failed(lost).hint(format!(
                 "raise the limit on the size of files (`ulimit -f unlimited`), or {without}"
