@@ -119,6 +119,14 @@ impl CheckpointStore {
         Self { limits: SnapshotLimits { files: MAX_FILES, time, ..self.limits.clone() }, ..self.clone() }
     }
 
+    /// Returns the same store with limits for a patch, which has to be complete: files of any size, and ten minutes.
+    #[must_use]
+    pub fn complete(&self) -> Self {
+        let limits =
+            SnapshotLimits { files: MAX_FILES, file_bytes: u64::MAX, bytes: u64::MAX, time: Duration::from_secs(600) };
+        Self { limits, ..self.clone() }
+    }
+
     /// Returns the directory whose snapshots these are.
     pub fn root(&self) -> &Path {
         &self.root
@@ -257,7 +265,7 @@ impl CheckpointStore {
     }
 
     /// Returns the paths that a snapshot leaves alone.
-    fn left_alone(&self) -> Result<Excluded, Error> {
+    pub(crate) fn left_alone(&self) -> Result<Excluded, Error> {
         let found = self.secrets.find_excluded().map_err(|error| Error::NotSearched(error.to_string()))?;
         Ok(self.excluded.with(&self.root, found.places.iter().map(|place| place.path.clone())))
     }

@@ -12,6 +12,7 @@
 
 mod bounds;
 mod findings;
+mod patches;
 mod random;
 mod refs;
 mod snapshots;
