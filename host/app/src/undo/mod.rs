@@ -5,13 +5,14 @@
 //! [`turns`] reads them back, and [`rewind`] restores files and conversation.
 
 pub mod keeper;
+pub mod patch;
 pub mod rewind;
 pub mod show;
 pub mod turns;
 
 use crate::base::Base;
 use crate::files::paths;
-use pinion_checkpoints::CheckpointStore;
+use pinion_checkpoints::{CheckpointStore, SnapshotLimits};
 use pinion_sandbox::protected_in;
 use pinion_session_store::project_slug;
 use std::path::{Path, PathBuf};
@@ -28,10 +29,22 @@ impl Base {
             session.with_extension("name"),
             session.with_extension("title"),
         ];
+        let own = own.into_iter().chain(more.to_owned()).collect();
+        Some(self.store_in(&directory, workspace, own, settings.limits.clone()))
+    }
+
+    /// Returns a store of a workspace in this directory. It skips the files in `own`, and all that programs may not
+    /// change or read.
+    pub(crate) fn store_in(
+        &self,
+        directory: &Path,
+        workspace: &Path,
+        own: Vec<PathBuf>,
+        limits: SnapshotLimits,
+    ) -> CheckpointStore {
         let inside = workspace.to_owned();
         let protected = std::iter::once_with(move || protected_in(&inside, &paths::git_user())).flatten();
-        let excluded = protected.chain(self.host_directories().private).chain(own).chain(more.to_owned());
-        let store = CheckpointStore::new(&directory, workspace, excluded, settings.limits.clone());
-        Some(store.without(self.config.exclusions.clone()))
+        let excluded = protected.chain(self.host_directories().private).chain(own);
+        CheckpointStore::new(directory, workspace, excluded, limits).without(self.config.exclusions.clone())
     }
 }

@@ -16,7 +16,7 @@ use self::literal::write_literal;
 use self::names::{quoted, quoted_in_header};
 use self::renames::{FileRename, find_renames};
 use crate::error::Error;
-use crate::open::open_to_read;
+use pinion_files::open::open_to_read;
 use crate::path::RelPath;
 use crate::store::CheckpointStore;
 use crate::tree::{Digest, GapReason, Tree, TreeEntry};

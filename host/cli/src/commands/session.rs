@@ -4,13 +4,14 @@ use crate::approve::confirm::confirm;
 use crate::commands::rewind::Rewind;
 use crate::invocation::Invocation;
 use crate::output::terminal::is_interactive;
-use crate::output::{PartExt, Text, count, document, note, print, stdout_failure, text};
+use crate::output::{PartExt, Text, count, document, note, patch_writer, print, stdout_failure, text, written};
 use crate::run::export::{ENDINGS, export_to, format_of, outcome};
 use crate::session_list::{columns, line};
 use clap::{Args, Subcommand, ValueEnum};
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::sessions::delete_whole;
+use pinion_app::undo::patch::{PatchTarget, session_patch};
 use pinion_session_store::{
     EntryId, ExportFormat, ListScope, RenderError, SessionDirectory, Summary, Transcript, render, render_branch,
 };
@@ -50,6 +51,14 @@ enum SessionCommand {
         /// Write the document to this file [default: stdout]
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
+    },
+    /// Print the changes of a session to files as a patch for `git apply`
+    Diff {
+        /// ID of the session, or a unique prefix of it
+        id: String,
+        /// Write the patch to this file; - for stdout
+        #[arg(long, value_name = "FILE", default_value = "-")]
+        patch: PathBuf,
     },
     /// Copy a session to a new one and print its ID
     Fork {
@@ -97,6 +106,7 @@ impl SessionArgs {
             SessionCommand::List { all } => list(&base, &directory, all),
             SessionCommand::Show { id, branch } => show(&directory, &id, branch),
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
+            SessionCommand::Diff { id, patch } => diff(&base, &directory, &id, &patch),
             SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
             SessionCommand::Rewind(rewind) => rewind.run(&base, &directory),
             SessionCommand::Rename { id, name } => {
@@ -169,6 +179,34 @@ fn export(
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
     export_to(base, &mut transcript, format, file)
+}
+
+fn diff(base: &Base, directory: &SessionDirectory, id: &str, file: &Path) -> Result<()> {
+    let path = directory.find(id).map_err(Failure::from)?;
+    let target = PatchTarget::new(&base.workspace, file);
+    target.check()?;
+    let is_stdout = target == PatchTarget::Stdout;
+    let patch = session_patch(base, &path, target)?;
+    let (notices, missing) = (patch.notices(), patch.missing().len());
+    if patch.is_empty() && missing == 0 {
+        note(&text!("no files were changed"));
+    }
+    match patch.put(&mut patch_writer()) {
+        Err(error) if is_stdout => written(Err(error))?,
+        Err(error) => {
+            return Err(Failure::failed(format!("cannot write the patch to `{}`", file.display())).because(error));
+        }
+        Ok(()) => {}
+    }
+    notices.iter().for_each(|notice| note(&text!("! {}", Text::block(notice))));
+    match missing {
+        0 => Ok(()),
+        missing => Err(Failure::failed(format!(
+            "the patch is not complete: {} missing, because the checkpoints have no copy",
+            count(missing as u64, "change")
+        ))
+        .hint("`max-file-bytes` and `max-bytes` in `[undo]` of the config limit the copies")),
+    }
 }
 
 fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {

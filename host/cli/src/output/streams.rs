@@ -219,6 +219,12 @@ pub(crate) fn document() -> CleanWriter<io::BufWriter<Document>> {
     CleanWriter::new(io::BufWriter::new(document), SECRETS.get().cloned().unwrap_or_default())
 }
 
+/// Returns a writer to stdout for patches: the bytes as they are to a pipe or file, because git compares them with the
+/// files, and like [`document`] on a terminal.
+pub(crate) fn patch_writer() -> Box<dyn Write> {
+    if io::stdout().is_terminal() { Box::new(document()) } else { Box::new(io::stdout().lock()) }
+}
+
 /// Writer behind [`document`].
 #[derive(Debug)]
 pub(crate) struct Document {
