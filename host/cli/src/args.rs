@@ -41,6 +41,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["plan", "execute"], hide_short_help = true)]
     pub(crate) stream: bool,
 
+    /// Write the changes of the run to this file as a patch for `git apply`; - for stdout, in place of the answer
+    #[arg(long, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
+    pub(crate) patch: Option<PathBuf>,
+
     /// Form of conversations [default: full, but line on a dumb terminal]
     #[arg(long, value_name = "FORM", value_parser = one_of::<UiForm>(UI_FORMS))]
     pub(crate) ui: Option<UiForm>,

@@ -3,6 +3,7 @@
 mod killed;
 mod limits;
 mod others;
+mod patches;
 mod turns;
 
 use pinion_tests::{Ended, Pinion, call};

@@ -55,6 +55,8 @@ pub struct Keeper {
     /// The session and its checkpoints; `None` if it is not saved or checkpoints are off.
     kept: Mutex<Option<(Arc<Session>, CheckpointStore)>>,
     turn: tokio::sync::Mutex<TurnCheckpoint>,
+    /// Snapshots that are needed at the end of the run, which no limit on old ones removes.
+    needed: Mutex<Vec<Digest>>,
     notices: Mutex<UndoNotices>,
 }
 
@@ -102,6 +104,7 @@ impl Keeper {
             are_gaps_accepted: AtomicBool::new(false),
             kept: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            needed: Mutex::default(),
             notices: Mutex::default(),
         }
     }
@@ -126,6 +129,11 @@ impl Keeper {
                 self.notices().waiting.push(problem);
             }
         }
+    }
+
+    /// Keeps a snapshot until the end of the process.
+    pub fn need(&self, tree: Digest) {
+        self.needed.lock().unwrap_or_else(PoisonError::into_inner).push(tree);
     }
 
     fn kept(&self) -> Option<(Arc<Session>, CheckpointStore)> {
@@ -242,7 +250,8 @@ impl Keeper {
         self.close(&mut turn).await;
         let ended = std::mem::take(&mut *turn);
         if ended.is_begun {
-            let keep = ended.trees;
+            let mut keep = ended.trees;
+            keep.extend(self.needed.lock().unwrap_or_else(PoisonError::into_inner).iter());
             let (Some((_, store)), Some(settings)) = (self.kept(), &self.base.config.undo) else { return };
             let (retention, stores) = (settings.retention, self.base.paths.checkpoints());
             let collected = blocking(move || collect(&store, retention, &keep, &stores)).await;

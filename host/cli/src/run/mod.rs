@@ -17,6 +17,7 @@ mod line_reports;
 mod mcp_command;
 mod net_command;
 mod own_commands;
+mod patch;
 mod pending;
 mod plan;
 mod print;
@@ -40,7 +41,7 @@ pub(crate) use self::full::editor_command;
 use crate::commands::trust::ask_at_start;
 use crate::invocation::Invocation;
 use crate::output::terminal;
-use pinion_app::failure::Result;
+use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
 use pinion_app::options::UiForm;
 use std::panic::resume_unwind;
@@ -51,6 +52,10 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
     let workspace = invocation.workspace()?;
     let mut config = invocation.config(&paths, &workspace)?;
     let (args, global) = (&invocation.run, &invocation.global);
+    if args.patch.is_some() && args.is_conversation() {
+        return Err(Failure::usage("--patch needs a run without a conversation")
+            .hint("add -p, or use `pinion session diff ID` after the conversation"));
+    }
     if args.is_conversation() && ask_at_start(&paths, &workspace, &config)? {
         config = invocation.config(&paths, &workspace)?;
     }

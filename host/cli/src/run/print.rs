@@ -6,6 +6,7 @@ use crate::output::{self, Text, note, text};
 use crate::process::signals::{self, interruptible};
 use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::{no_prompt, read_prompt};
+use crate::run::patch::{FinishedPatch, RunPatch};
 use crate::run::render::{Detail, Renderer};
 use crate::run::runs::Runs;
 use crate::run::streamed::Streamed;
@@ -29,6 +30,7 @@ use pinion_plugin_runtime::{Notice, NoticeEvent, Watch};
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -84,6 +86,7 @@ pub(crate) struct Headless<'a> {
     format: OutputFormat,
     global: &'a GlobalArgs,
     pub(crate) ready: Ready,
+    patch: Option<RunPatch>,
     started: Instant,
     writing: JoinHandle<io::Result<bool>>,
     is_over: CancellationToken,
@@ -160,6 +163,7 @@ impl<'a> Headless<'a> {
             }
         };
         let ready = base.ready(&args.options(), Purpose::Run, approver, report).await?;
+        let patch = RunPatch::begin(base, args, &ready).await?;
         if !global.quiet {
             let notices = ready.notices(base).into_iter();
             notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
@@ -175,14 +179,22 @@ impl<'a> Headless<'a> {
         let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
         let watch =
             watch.inspect_err(|error| tracing::debug!(%error, "calls check their plugins' files themselves")).ok();
-        Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over, _watch: watch })
+        Ok(Self { base, format, global, ready, patch, started: Instant::now(), writing, is_over, _watch: watch })
     }
 
     /// Completes the output and the session. Called when the agent is done, with any outcome.
     pub(crate) async fn end(self) -> Result<FinishedAgent> {
         self.ready.runtime.deliver_events().await;
         self.ready.keeper.end_turn().await;
+        let patch = match self.patch {
+            Some(patch) => patch.finish(self.global.quiet).await.map(Some),
+            None => Ok(None),
+        };
         let saved = self.ready.session.sync().and(self.base.exchanges.finish());
+        let (patch, saved) = match patch {
+            Ok(patch) => (patch, saved),
+            Err(failure) => (None, saved.and(Err(failure))),
+        };
         // The reader of the output may have stopped reading.
         signals::end_if_asked(PATIENCE);
         self.is_over.cancel();
@@ -190,18 +202,22 @@ impl<'a> Headless<'a> {
         let notices = self.ready.keeper.take_notices().into_iter().chain(self.base.exchanges.notice());
         notices.filter(|_| !self.global.quiet).for_each(|notice| note(&text!("! {}", Text::block(notice))));
         let (elapsed, remedy) = (self.started.elapsed(), remedy(self.base.config.approve));
-        Ok(FinishedAgent { format: self.format, ready: self.ready, elapsed, written, saved, remedy })
+        let is_quiet = self.global.quiet;
+        Ok(FinishedAgent { format: self.format, is_quiet, ready: self.ready, patch, elapsed, written, saved, remedy })
     }
 }
 
 /// The remains of a finished agent, for its answer.
 pub(crate) struct FinishedAgent {
     format: OutputFormat,
+    is_quiet: bool,
     ready: Ready,
+    /// The changes of the run, if the user wants them.
+    patch: Option<FinishedPatch>,
     elapsed: Duration,
     /// Whether stdout has the text of the last message, or the failure to write to it.
     written: io::Result<bool>,
-    /// The failure to save the session or the recording, reported after the answer, which is paid for.
+    /// The failure to save the session, the recording or the patch, reported after the answer, which is paid for.
     saved: Result<()>,
     /// The ways to have denied calls approved.
     remedy: &'static str,
@@ -214,10 +230,12 @@ impl FinishedAgent {
 
     /// Writes the rest of stdout: the text unless it is there, or one JSON object that contains it and `more`.
     pub(crate) fn answer(&self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
-        let answer = |has_text| match self.format {
-            OutputFormat::Text if has_text => Ok(()),
-            OutputFormat::Text => output::answer(text),
-            OutputFormat::Json | OutputFormat::StreamJson => {
+        let on_stdout = self.patch.as_ref().filter(|patch| patch.is_on_stdout);
+        let answer = |has_text| match (self.format, on_stdout) {
+            (OutputFormat::Text, Some(patch)) => patch.print(text, self.is_quiet),
+            (OutputFormat::Text, None) if has_text => Ok(()),
+            (OutputFormat::Text, None) => output::answer(text),
+            (OutputFormat::Json | OutputFormat::StreamJson, _) => {
                 let mut fields = self.summary(text, outcome);
                 fields.extend(more);
                 output::result(&fields)
@@ -248,7 +266,7 @@ impl FinishedAgent {
         let Self { ready, elapsed, .. } = self;
         let saving = self.saved.as_ref().err().map(Failure::message);
         let end = self.end_of(outcome);
-        fields([
+        let mut summary = fields([
             ("type", json!("result")),
             ("result", json!(text)),
             ("stop_reason", json!(stop_reason(&end))),
@@ -261,7 +279,9 @@ impl FinishedAgent {
             ("model", json!(ready.info.answering(&outcome.messages))),
             ("turns", json!(outcome.turns)),
             ("duration_ms", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
-        ])
+        ]);
+        summary.extend(self.patch.iter().flat_map(FinishedPatch::fields));
+        summary
     }
 
     /// Checks whether the loss of a built-in plugin ended the run. A plugin that was lost after the last turn began did not: the
@@ -293,7 +313,8 @@ impl FinishedAgent {
 /// Returns whether the text of the model goes to stdout while it arrives: on request, or where a person waits for it. The
 /// answer of a plan is another text.
 fn streams(base: &Base, args: &RunArgs, global: &GlobalArgs) -> bool {
-    let is_text = args.output_format == OutputFormat::Text && !args.plan && args.execute.is_none();
+    let is_answer = !args.plan && args.execute.is_none() && args.patch.as_deref() != Some(Path::new("-"));
+    let is_text = args.output_format == OutputFormat::Text && is_answer;
     let is_wanted = base.config.stream.unwrap_or_else(|| io::stdout().is_terminal());
     is_text && is_wanted && !is_on_screen(args.output_format, global)
 }
