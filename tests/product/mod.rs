@@ -34,5 +34,7 @@ mod streaming;
 #[cfg(target_os = "linux")]
 mod surroundings;
 #[cfg(target_os = "linux")]
+mod swe_bench;
+#[cfg(target_os = "linux")]
 mod undo;
 mod untrusted;

@@ -80,6 +80,10 @@ const MAY_WAIT: &[(&str, &str)] = &[
     ("host/cli/src/commands/plugin/show.rs", "writes into a temporary directory of its own"),
     ("host/cli/src/commands/plugin/template.rs", "writes a new project into a directory that was empty"),
     ("host/cli/src/commands/plugin/wit.rs", "replaces files that were read before, or do not exist"),
+    (
+        "host/cli/src/commands/swe_bench/",
+        "reads a data set that may be a pipe, and files in the directory of its results",
+    ),
     ("host/app/src/model/exchanges.rs", "reads a script that the command line names, which may be a pipe"),
     ("host/cli/templates/", "is code of plugins, in whose file system pipes cannot be opened"),
     ("host/plugin-storage/src/store.rs", "passes options to `opened`, which uses `private::open`"),

@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod eval;
 mod login;
 pub(crate) mod mcp;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod plugin;
 mod rewind;
 mod sandbox;
 pub(crate) mod session;
+mod swe_bench;
 pub(crate) mod trust;
 
 use crate::args::{GlobalArgs, RunArgs};
@@ -77,8 +79,10 @@ commands! {
     Audit(audit::AuditArgs),
     /// Run a command in the sandbox, or show its layers
     Sandbox(sandbox::Sandbox),
-    /// List, show, export, fork and delete sessions
+    /// List, show, compare, export, fork and delete sessions
     Session(session::SessionArgs),
+    /// Measure agents with benchmarks
+    Eval(eval::EvalArgs),
     /// Store the key of a provider
     Login(login::LoginArgs),
     /// Remove the stored key of a provider
