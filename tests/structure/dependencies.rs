@@ -9,6 +9,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-files", "pinion-protocol", "pinion-redact"]),
     ("pinion-egress", &["pinion-protocol", "pinion-redact"]),
+    ("pinion-eval", &["pinion-protocol", "pinion-session-store"]),
     ("pinion-exclusions", &[]),
     ("pinion-files", &[]),
     (
@@ -121,6 +122,7 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
     ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
+    ("pinion-eval", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "pinion-tui"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
     ("pinion-plugin-engine", &["wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-limits", &["reqwest", "hyper", "crossterm", "clap", "notify"]),

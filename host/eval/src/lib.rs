@@ -1,0 +1,21 @@
+//! Evaluation of agents.
+//!
+//! A [set](case::EvaluationSet) of cases is [loaded](load) from a YAML or TOML file. The [runner] works on each trial in
+//! a separate copy of the workspace. The [engine](runner::TrialEngine) is a port: the command runs agents in processes,
+//! a test scripts them. A trial leaves a [trajectory], and [evaluators] compare it and the files with the expectations
+//! of the case. The [result](result::SetResult) sums the trials up, with an interval of confidence from [statistics].
+//!
+//! This crate prints nothing and parses no command line.
+
+pub mod canonical;
+pub mod case;
+pub mod error;
+pub mod evaluators;
+pub mod files;
+pub mod load;
+pub mod result;
+pub mod statistics;
+pub mod trajectory;
+mod yaml;
+
+pub use error::EvalError;
