@@ -7,6 +7,7 @@ pub(crate) mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
+mod evaluation;
 #[cfg(unix)]
 mod file_grants;
 mod first_contact;

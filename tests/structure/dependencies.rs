@@ -79,6 +79,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-checkpoints",
             "pinion-devkit",
             "pinion-egress",
+            "pinion-eval",
             "pinion-exclusions",
             "pinion-files",
             "pinion-mcp",

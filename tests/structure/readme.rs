@@ -31,6 +31,7 @@ const COMMANDS: &[(&str, By)] = &[
     ("git diff | pinion -p ", File("tests/product/command.rs", "run_with_stdin(arguments, ")),
     ("pinion -c", File("tests/product/sessions.rs", r#"&["-c"]"#)),
     ("pinion -r ", File("tests/hostile/secrets.rs", r#""-r", &id, "#)),
+    ("pinion eval ", File("tests/product/evaluation.rs", r#"["eval", "run", "#)),
     ("pinion trust add", File("tests/hostile/trust.rs", r#"(["trust", "add""#)),
     ("pinion trust list", File("tests/hostile/trust.rs", r#"(["trust", "list"])"#)),
     ("pinion plugin new ", File("tests/plugins/components.rs", r#"["plugin", "new", "#)),

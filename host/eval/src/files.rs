@@ -10,11 +10,7 @@ use tempfile::NamedTempFile;
 /// # Errors
 /// The file is of another kind, or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    flags(&mut options);
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+    open_existing(OpenOptions::new().read(true), path)
 }
 
 /// Makes an open return at once, although the file is a pipe.
@@ -45,18 +41,36 @@ pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
 }
 
+/// Opens a regular file as the options say.
+///
+/// # Errors
+/// The file is of another kind, or cannot be opened.
+pub fn open_existing(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    flags(options);
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+}
+
 /// Replaces a file, or creates it, so that readers see either content and never a part.
 ///
 /// # Errors
 /// The file or its directory cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)?;
+    create_private(directory)?;
     let mut file = NamedTempFile::new_in(directory)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Creates a directory that only the user can enter, and those above it.
+fn create_private(directory: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(directory)
 }
 
 #[cfg(test)]

@@ -12,10 +12,15 @@ pub mod case;
 pub mod error;
 pub mod evaluators;
 pub mod files;
+pub mod gate;
 pub mod load;
+mod meter;
 pub mod result;
+pub mod runner;
 pub mod statistics;
+pub mod store;
 pub mod trajectory;
+pub mod workspace;
 mod yaml;
 
 pub use error::EvalError;

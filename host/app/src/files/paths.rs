@@ -174,6 +174,11 @@ impl Paths {
         self.data.join("removed")
     }
 
+    /// Results of evaluations, by set.
+    pub fn evaluations(&self) -> PathBuf {
+        self.data.join("evaluations")
+    }
+
     /// Snapshots of workspaces, by project.
     pub fn checkpoints(&self) -> PathBuf {
         self.data.join("checkpoints")

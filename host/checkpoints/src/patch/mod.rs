@@ -16,7 +16,7 @@ use self::literal::write_literal;
 use self::names::{quoted, quoted_in_header};
 use self::renames::{FileRename, find_renames};
 use crate::error::Error;
-use pinion_files::open::open_to_read;
+use pinion_files::open::open_file;
 use crate::path::RelPath;
 use crate::store::CheckpointStore;
 use crate::tree::{Digest, GapReason, Tree, TreeEntry};
@@ -152,7 +152,7 @@ impl CheckpointStore {
             let (id, size) = (BlobId::from_bytes(&bytes), bytes.len() as u64);
             return Ok(CheckedContent { id, size, bytes: Some(bytes), stored: Some(content) });
         }
-        let mut file = open_to_read(&self.objects.path(content)).map_err(|_| GapReason::Missing)?;
+        let mut file = open_file(&self.objects.path(content)).map_err(|_| GapReason::Missing)?;
         let (mut id, mut digest, mut buffer) = (BlobHasher::new(size), blake3::Hasher::new(), vec![0; CHUNK]);
         loop {
             let read = file.read(&mut buffer).map_err(|_| GapReason::Missing)?;
@@ -168,7 +168,7 @@ impl CheckpointStore {
 
     fn open_content(&self, content: &CheckedContent) -> io::Result<File> {
         let stored = content.stored.ok_or_else(|| io::Error::other("the content has no copy"))?;
-        open_to_read(&self.objects.path(stored))
+        open_file(&self.objects.path(stored))
     }
 }
 

@@ -81,7 +81,7 @@ commands! {
     Sandbox(sandbox::Sandbox),
     /// List, show, compare, export, fork and delete sessions
     Session(session::SessionArgs),
-    /// Measure agents with benchmarks
+    /// Evaluate agents: run cases, and list, show and compare the results
     Eval(eval::EvalArgs),
     /// Store the key of a provider
     Login(login::LoginArgs),

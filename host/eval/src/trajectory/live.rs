@@ -3,7 +3,7 @@
 use super::{Trajectory, TrajectoryCall, TrajectoryTurn, clean, clean_value, effects_of, is_denial};
 use crate::case::CallEffect;
 use pinion_protocol::content::text_of;
-use pinion_protocol::{AssistantMessage, Event, EventKind, Message};
+use pinion_protocol::{AssistantMessage, Event, EventKind, Message, Usage};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,6 +114,13 @@ impl EventCollector {
             cost: reply.cost.map(|cost| cost.total()),
             ..TrajectoryTurn::default()
         }
+    }
+
+    /// Returns the tokens and the cost of all requests so far.
+    pub fn spent(&self) -> (Usage, Option<f64>) {
+        let turns = &self.trajectory.turns;
+        let usage = turns.iter().fold(Usage::default(), |sum, turn| sum.combine(&turn.usage));
+        (usage, turns.iter().map(|turn| turn.cost).sum())
     }
 
     /// Returns the trajectory up to the last event.

@@ -1,0 +1,226 @@
+//! `pinion eval`: cases for agents, their trials, and the results.
+
+mod engine;
+mod show;
+
+use crate::invocation::Invocation;
+use crate::output::{Text, json, note, print, text, written};
+use crate::process::signals;
+use clap::{Args, Subcommand, ValueEnum};
+use engine::ProcessEngine;
+use pinion_app::failure::{Failure, Result, Status};
+use pinion_app::files::paths::Paths;
+use pinion_eval::EvalError;
+use pinion_eval::case::EvaluationSet;
+use pinion_eval::evaluators::EvaluatorRegistry;
+use pinion_eval::gate::missed_bounds;
+use pinion_eval::load::load_set;
+use pinion_eval::result::{SetCompletion, SetResult, TrialResult};
+use pinion_eval::runner::{SetOptions, run_set};
+use pinion_eval::store::ResultStore;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
+
+/// The arguments of `pinion eval`.
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    #[command(subcommand)]
+    command: EvalCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum EvalCommand {
+    /// Run the cases of files, store the results, and check their bounds
+    ///
+    /// Exits with 1 if a bound is missed, with 3 if the budget of a set is spent, and with 130 if it is interrupted. The
+    /// result is stored in each case.
+    Run(RunCases),
+    /// List stored results, the latest first
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a stored result
+    Show {
+        #[command(flatten)]
+        which: StoredResult,
+        /// Format of the output
+        #[arg(long, value_name = "FORMAT", default_value = "table")]
+        format: ResultFormat,
+    },
+}
+
+/// The result that a command is about.
+#[derive(Debug, Args)]
+struct StoredResult {
+    /// ID of the result, a unique prefix of it, or the path of its file
+    #[arg(value_name = "ID", default_value = "latest")]
+    id: String,
+}
+
+/// Format of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ResultFormat {
+    /// Rows for people
+    Table,
+    /// The stored JSON
+    Json,
+}
+
+/// The arguments of `pinion eval run`.
+#[derive(Debug, Args)]
+struct RunCases {
+    /// Files of cases, in YAML or TOML
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Run only this case (repeatable)
+    #[arg(long = "case", value_name = "ID")]
+    cases: Vec<String>,
+    /// Number of trials of each case and model [default: from the file]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    trials: Option<u32>,
+    /// Model to evaluate, in place of those in the file (repeatable)
+    #[arg(short, long = "model", value_name = "[PROVIDER/]MODEL")]
+    models: Vec<String>,
+    /// Number of trials to run at once
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// Keep the workspaces and sessions of the trials in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Format of the output
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: ResultFormat,
+}
+
+impl EvalArgs {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let store = ResultStore::new(Paths::from_environment()?.evaluations());
+        match self.command {
+            EvalCommand::Run(arguments) => arguments.run(invocation, &store).await,
+            EvalCommand::List { json } => list(&store, json),
+            EvalCommand::Show { which, format } => output(&load(&store, &which.id)?, format),
+        }
+    }
+}
+
+/// Turns an error about a file of cases into one of usage, and any other into a failure.
+fn failure(error: EvalError) -> Failure {
+    let status = match &error {
+        EvalError::Write { .. } => Status::Failed,
+        _ => Status::Usage,
+    };
+    let failure = Failure::new(status, &error);
+    match (&error, std::error::Error::source(&error)) {
+        (EvalError::NoResult { .. }, _) => failure.hint("`pinion eval list` lists the results"),
+        (_, Some(source)) => failure.because(source.to_string()),
+        (_, None) => failure,
+    }
+}
+
+fn load(store: &ResultStore, id: &str) -> Result<SetResult> {
+    store.load(id).map_err(failure)
+}
+
+fn output(result: &SetResult, format: ResultFormat) -> Result<()> {
+    match format {
+        ResultFormat::Table => print(&show::table(result)),
+        ResultFormat::Json => written(json(result)),
+    }
+}
+
+fn list(store: &ResultStore, as_json: bool) -> Result<()> {
+    let (summaries, problems) = store.list();
+    for problem in problems {
+        note(&text!("! {}", failure(problem).message()));
+    }
+    if as_json {
+        return summaries.iter().try_for_each(|summary| written(json(summary)));
+    }
+    if summaries.is_empty() {
+        note(&text!("no results; `pinion eval run FILE` makes one"));
+    }
+    let mut lines = Text::default();
+    summaries.iter().for_each(|summary| lines.line(show::summary_row(summary)));
+    print(&lines)
+}
+
+impl RunCases {
+    async fn run(self, invocation: &Invocation, store: &ResultStore) -> Result<()> {
+        let registry = EvaluatorRegistry::default();
+        let directory = invocation.workspace()?;
+        let files = self.files.iter().map(|file| directory.join(file));
+        let sets = files.map(|file| load_set(&file, &registry)).collect::<std::result::Result<Vec<_>, _>>();
+        let sets = sets.map_err(failure)?;
+        self.check(&sets)?;
+        let options = SetOptions {
+            jobs: usize::from(self.jobs),
+            only: self.cases.clone(),
+            trials: self.trials,
+            models: self.models.clone(),
+            keep: self.keep.as_ref().map(|keep| directory.join(keep)),
+        };
+        let engine = ProcessEngine::new()?;
+        let stop = CancellationToken::new();
+        let (interrupt, is_quiet) = (stop.clone(), invocation.global.quiet);
+        let report = move |trial: &TrialResult| {
+            if !is_quiet && trial.counts() {
+                note(&show::progress(trial));
+            }
+        };
+        let work = async {
+            let mut results = Vec::new();
+            for set in sets.iter().filter(|set| options.only.is_empty() || has_wanted(set, &options.only)) {
+                let mut result = run_set(set, &registry, &engine, &options, &stop, &report).await;
+                let path = store.save(&mut result).map_err(failure)?;
+                if !is_quiet {
+                    note(&text!("stored result {} in {}", result.id, path));
+                }
+                results.push(result);
+                if stop.is_cancelled() {
+                    break;
+                }
+            }
+            Ok::<_, Failure>(results)
+        };
+        let (results, _) = signals::interruptible_by(move || interrupt.cancel(), work).await;
+        let results = results?;
+        results.iter().try_for_each(|result| output(result, self.format))?;
+        verdict(&results)
+    }
+
+    /// Checks that the sets have different ids, and the wanted cases.
+    fn check(&self, sets: &[EvaluationSet]) -> Result<()> {
+        let mut ids = HashSet::new();
+        if let Some(set) = sets.iter().find(|set| !ids.insert(&set.id)) {
+            return Err(Failure::usage(format!("two files have a set `{}`", set.id)));
+        }
+        let has = |id: &String| sets.iter().any(|set| set.cases.iter().any(|case| case.id == *id));
+        match self.cases.iter().find(|id| !has(id)) {
+            Some(id) => Err(Failure::usage(format!("no file has a case `{id}`"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn has_wanted(set: &EvaluationSet, wanted: &[String]) -> bool {
+    set.cases.iter().any(|case| wanted.contains(&case.id))
+}
+
+/// Turns the results into that of the command, with each missed bound.
+fn verdict(results: &[SetResult]) -> Result<()> {
+    if results.iter().any(|result| result.completion == SetCompletion::Interrupted) {
+        return Err(Failure::new(Status::Interrupted, "interrupted; the result has the trials that ended before"));
+    }
+    if let Some(result) = results.iter().find(|result| result.completion == SetCompletion::BudgetSpent) {
+        let message = format!("the budget of the set `{}` is spent", result.set);
+        return Err(Failure::new(Status::Limit, message).hint("raise `budget` in the file of the set"));
+    }
+    let missed = results
+        .iter()
+        .flat_map(|result| missed_bounds(result).into_iter().map(|bound| format!("set `{}`: {bound}", result.set)));
+    let missed: Vec<String> = missed.collect();
+    if missed.is_empty() { Ok(()) } else { Err(Failure::failed(missed.join("; "))) }
+}

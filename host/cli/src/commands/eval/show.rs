@@ -1,0 +1,111 @@
+//! Results as rows for people.
+
+use crate::output::{Text, fit, left, line, short, text};
+use pinion_eval::result::{SetCompletion, SetResult, SetSums, TrialResult, TrialVerdict};
+use pinion_eval::store::StoredSummary;
+
+/// Columns of the name of a case, and of a model.
+const NAME: usize = 28;
+const MODEL: usize = 24;
+/// Maximum characters of a finding.
+const FINDING: usize = 300;
+
+/// Returns the word for a trial's verdict.
+fn verdict(trial: &TrialResult) -> &'static str {
+    match trial.verdict {
+        TrialVerdict::Passed => "passed",
+        TrialVerdict::Failed => "failed",
+        TrialVerdict::Broken => "broken",
+        TrialVerdict::Skipped => "skipped",
+    }
+}
+
+/// Describes a trial that ended.
+pub(super) fn progress(trial: &TrialResult) -> Text {
+    let name = name(&trial.case, trial.model.as_deref());
+    text!("{} {}, trial {}", left(verdict(trial), 7), name.as_str(), trial.trial.to_string())
+}
+
+fn name(case: &str, model: Option<&str>) -> String {
+    model.map_or_else(|| case.to_owned(), |model| format!("{case} with {model}"))
+}
+
+/// Lays out a result: a row for each case and model, the problems, and the sums.
+pub(super) fn table(result: &SetResult) -> Text {
+    let mut lines = Text::default();
+    lines.line(text!("set {}, result {}", result.name.as_deref().unwrap_or(&result.set), result.id));
+    lines.line(columns(["case", "model", "passed", "pass^k", "tokens", "cost", "time"]));
+    for case in &result.cases {
+        let hat = case.sums.pass_hat.last_key_value().map_or("-".to_owned(), |(_, share)| format!("{share:.2}"));
+        let (model, passed) = (case.model.as_deref().unwrap_or("default"), passed(&case.sums));
+        let sums = &case.sums;
+        let (tokens, cost, time) = (short(sums.usage.total()), cost(sums), time(sums));
+        lines.line(columns([&case.case, model, &passed, &hat, &tokens, &cost, &time]));
+    }
+    for trial in result.trials.iter().filter(|trial| trial.verdict != TrialVerdict::Passed) {
+        for finding in trial.findings() {
+            let name = name(&trial.case, trial.model.as_deref());
+            lines.line(text!(
+                "{}, trial {}: {}",
+                name.as_str(),
+                trial.trial.to_string(),
+                fit(&line(&finding), FINDING)
+            ));
+        }
+    }
+    lines.line(sums(result));
+    lines
+}
+
+fn columns([case, model, passed, hat, tokens, cost, time]: [&str; 7]) -> Text {
+    let numbers = format!("{passed:>7} {hat:>6} {tokens:>7} {cost:>9} {time:>8}");
+    text!("{} {} {}", left(fit(case, NAME), NAME), left(fit(model, MODEL), MODEL), numbers.as_str())
+}
+
+fn passed(sums: &SetSums) -> String {
+    format!("{}/{}", sums.passed, sums.trials)
+}
+
+fn cost(sums: &SetSums) -> String {
+    sums.cost.map_or("unknown".to_owned(), |cost| format!("${cost:.4}"))
+}
+
+fn time(sums: &SetSums) -> String {
+    format!("{:.1} s", sums.duration_ms as f64 / 1_000.0)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn sums(result: &SetResult) -> Text {
+    let sums = &result.sums;
+    let (low, high) = sums.interval;
+    let end = match result.completion {
+        SetCompletion::Complete => "",
+        SetCompletion::Interrupted => ", interrupted",
+        SetCompletion::BudgetSpent => ", budget spent",
+    };
+    let trials = format!(
+        "{} of {} trials passed, {} (95 % confidence: {} to {}){end}",
+        sums.passed,
+        sums.trials,
+        percent(sums.pass_rate),
+        percent(low),
+        percent(high)
+    );
+    let tokens = format!("{} in, {} out", short(sums.usage.context()), short(sums.usage.output));
+    let cost = sums.cost.map_or("cost unknown".to_owned(), |_| cost(sums));
+    text!("{}; {}, {}, {}", trials.as_str(), tokens.as_str(), cost.as_str(), time(sums).as_str())
+}
+
+/// Lays out a stored result in one row.
+pub(super) fn summary_row(summary: &StoredSummary) -> Text {
+    let end = match summary.completion {
+        SetCompletion::Complete => "",
+        SetCompletion::Interrupted => "interrupted",
+        SetCompletion::BudgetSpent => "budget spent",
+    };
+    let numbers = format!("{:>9} {:>9} {:>8}", passed(&summary.sums), cost(&summary.sums), time(&summary.sums));
+    text!("{} {} {} {}", left(summary.id.as_str(), 20), left(fit(&summary.set, NAME), NAME), numbers.as_str(), end)
+}

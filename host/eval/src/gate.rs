@@ -1,0 +1,81 @@
+//! The bounds that a result must meet.
+
+use crate::case::GateBounds;
+use crate::result::SetResult;
+
+/// Returns the bounds that a result misses, each as a sentence. Without any bound, every trial must pass. A result
+/// without trials misses every bound.
+pub fn missed_bounds(result: &SetResult) -> Vec<String> {
+    let sums = &result.sums;
+    if sums.trials == 0 {
+        return vec!["no trial took place".to_owned()];
+    }
+    let bounds = match result.gate == GateBounds::default() {
+        true => GateBounds { pass_rate: Some(1.0), ..GateBounds::default() },
+        false => result.gate,
+    };
+    let mut missed = Vec::new();
+    if let Some(least) = bounds.pass_rate.filter(|least| sums.pass_rate < *least) {
+        missed.push(format!("pass-rate is {:.3}, at least {least} expected", sums.pass_rate));
+    }
+    if let Some(most) = bounds.cost {
+        match sums.cost {
+            Some(cost) if cost <= most => {}
+            Some(cost) => missed.push(format!("cost is {cost}, at most {most} expected")),
+            None => missed.push(format!("cost is unknown, at most {most} expected")),
+        }
+    }
+    let seconds = sums.duration_ms as f64 / 1_000.0;
+    if let Some(most) = bounds.seconds.filter(|most| seconds > *most) {
+        missed.push(format!("seconds are {seconds}, at most {most} expected"));
+    }
+    missed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{RESULT_VERSION, SetCompletion, SetSums};
+
+    fn missed(gate: GateBounds, passed: u64, cost: Option<f64>) -> Vec<String> {
+        let sums = SetSums {
+            trials: 4,
+            passed,
+            pass_rate: passed as f64 / 4.0,
+            cost,
+            duration_ms: 2_500,
+            ..SetSums::default()
+        };
+        let started = "2026-01-02T03:04:05Z".parse().unwrap();
+        missed_bounds(&SetResult {
+            version: RESULT_VERSION,
+            id: "i".to_owned(),
+            set: "s".to_owned(),
+            name: None,
+            started,
+            ended: started,
+            completion: SetCompletion::Complete,
+            budget: Default::default(),
+            gate,
+            sums,
+            cases: Vec::new(),
+            trials: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn each_missed_bound_is_named() {
+        let gate = GateBounds { pass_rate: Some(0.75), cost: Some(0.5), seconds: Some(2.5) };
+        assert_eq!(missed(gate, 3, Some(0.5)), Vec::<String>::new());
+        let gate = GateBounds { seconds: Some(2.0), ..gate };
+        let expected = [
+            "pass-rate is 0.500, at least 0.75 expected",
+            "cost is 0.6, at most 0.5 expected",
+            "seconds are 2.5, at most 2 expected",
+        ];
+        assert_eq!(missed(gate, 2, Some(0.6)), expected);
+        assert_eq!(missed(gate, 3, None)[0], "cost is unknown, at most 0.5 expected");
+        assert_eq!(missed(GateBounds::default(), 3, None), ["pass-rate is 0.750, at least 1 expected"]);
+        assert!(missed(GateBounds::default(), 4, None).is_empty());
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+use crate::load::parse_set;
+use pinion_protocol::{RunEnd, StopReason};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Writes the file `out` and answers with the prompt. Prompts select failures.
+#[derive(Default)]
+struct ScriptedEngine {
+    running: AtomicUsize,
+    most: AtomicUsize,
+    workspaces: Mutex<Vec<PathBuf>>,
+    user_stop: CancellationToken,
+    /// Released when so many agents work at the same time.
+    together: Option<Arc<tokio::sync::Barrier>>,
+}
+
+impl TrialEngine for ScriptedEngine {
+    fn run<'a>(
+        &'a self,
+        task: AgentTask<'a>,
+        spent: &'a (dyn Fn(Usage, Option<f64>) + Send + Sync),
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Trajectory, String>> {
+        Box::pin(async move {
+            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(running, Ordering::SeqCst);
+            self.workspaces.lock().unwrap().push(task.workspace.to_owned());
+            if let Some(together) = &self.together {
+                together.wait().await;
+            }
+            std::fs::write(task.workspace.join("out"), task.prompts.join("+")).unwrap();
+            let usage = Usage { input: 60, ..Usage::default() };
+            spent(usage, Some(0.5));
+            let mut end = RunEnd::Done { stop_reason: StopReason::Stop };
+            match task.prompts[0] {
+                "break" => return Err("no model".to_owned()),
+                "interrupt" => {
+                    self.user_stop.cancel();
+                    stop.cancelled().await;
+                    end = RunEnd::Aborted;
+                }
+                _ => {}
+            }
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            let answer = if task.tools.is_some() { "PASS: fine".to_owned() } else { task.prompts.join("+") };
+            Ok(Trajectory { answer, end: Some(end), usage, cost: Some(0.5), ..Trajectory::default() })
+        })
+    }
+
+    fn check<'a>(
+        &'a self,
+        workspace: &'a Path,
+        command: &'a str,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, CommandOutcome> {
+        let succeeded = workspace.join(command).exists();
+        Box::pin(async move { CommandOutcome { succeeded, report: "missing".to_owned() } })
+    }
+}
+
+async fn run(cases: &str, options: SetOptions, engine: &ScriptedEngine) -> SetResult {
+    let registry = EvaluatorRegistry::default();
+    let text = format!("id: s\n{cases}");
+    let set = parse_set(&text, Path::new("set.yaml"), &registry).unwrap();
+    run_set(&set, &registry, engine, &options, &engine.user_stop, &|_| {}).await
+}
+
+fn verdicts(result: &SetResult) -> Vec<(&str, TrialVerdict)> {
+    result.trials.iter().map(|trial| (trial.case.as_str(), trial.verdict)).collect()
+}
+
+#[tokio::test]
+async fn failing_and_broken_cases_do_not_end_a_set() {
+    let cases = "cases:\n  - {id: a, prompt: break}\n  - {id: b, prompt: x, expect: {answer: {exact: y}}}\n\
+                 \x20 - {id: c, prompts: [x, y], trials: 2, expect: {files: {equal: {out: x+y}, unchanged-elsewhere: true}, commands: [out], \
+                 answer: {judge: {model: m, criteria: good}}}}\n";
+    let engine = ScriptedEngine::default();
+    let result = run(cases, SetOptions::default(), &engine).await;
+    use TrialVerdict::{Broken, Failed, Passed};
+    assert_eq!(verdicts(&result), [("a", Broken), ("b", Failed), ("c", Passed), ("c", Passed)], "{result:#?}");
+    assert_eq!((result.sums.trials, result.sums.passed, result.completion), (4, 2, SetCompletion::Complete));
+    assert_eq!(result.trials[0].findings(), ["no model"]);
+    assert_eq!(result.trials[1].findings(), ["answer: it is `x`"]);
+    let workspaces = engine.workspaces.lock().unwrap();
+    assert!(workspaces.iter().all(|path| !path.exists()), "workspaces are deleted");
+    assert_eq!(workspaces.iter().collect::<std::collections::HashSet<_>>().len(), 6);
+}
+
+#[tokio::test]
+async fn trials_run_side_by_side_and_keep_their_order() {
+    let engine = ScriptedEngine { together: Some(Arc::new(tokio::sync::Barrier::new(3))), ..Default::default() };
+    let options = SetOptions { jobs: 3, trials: Some(3), ..SetOptions::default() };
+    let result = run("cases: [{id: a, prompt: x}, {id: b, prompt: x}]\n", options, &engine).await;
+    let order: Vec<_> = result.trials.iter().map(|trial| format!("{}{}", trial.case, trial.trial)).collect();
+    assert_eq!(order, ["a1", "a2", "a3", "b1", "b2", "b3"]);
+    assert_eq!((engine.most.load(Ordering::SeqCst), result.sums.passed), (3, 6));
+}
+
+#[tokio::test]
+async fn interrupted_set_has_a_readable_result() {
+    let engine = ScriptedEngine::default();
+    let cases = "cases: [{id: a, prompt: x}, {id: b, prompt: interrupt}, {id: c, prompt: x}]\n";
+    let result = run(cases, SetOptions::default(), &engine).await;
+    use TrialVerdict::{Passed, Skipped};
+    assert_eq!(verdicts(&result), [("a", Passed), ("b", Skipped), ("c", Skipped)]);
+    assert_eq!((result.completion, result.sums.trials, result.sums.skipped), (SetCompletion::Interrupted, 1, 2));
+    assert_eq!(result.trials[1].trajectory.as_ref().map(|trajectory| trajectory.usage.input), Some(60));
+}
+
+#[tokio::test]
+async fn spent_budget_ends_a_set() {
+    let engine = ScriptedEngine::default();
+    let options = SetOptions { trials: Some(4), ..SetOptions::default() };
+    let result = run("budget: {tokens: 100}\ncases: [{id: a, prompt: x}]\n", options, &engine).await;
+    assert_eq!(engine.workspaces.lock().unwrap().len(), 2);
+    assert_eq!((result.completion, result.sums.passed, result.sums.skipped), (SetCompletion::BudgetSpent, 2, 2));
+}
+
+#[tokio::test]
+async fn options_select_cases_and_models_and_keep_workspaces() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SetOptions {
+        only: vec!["b".to_owned()],
+        models: vec!["m".to_owned(), "n".to_owned()],
+        keep: Some(directory.path().to_owned()),
+        ..SetOptions::default()
+    };
+    let engine = ScriptedEngine::default();
+    let result = run("cases: [{id: a, prompt: x}, {id: b, prompt: x}]\n", options, &engine).await;
+    let models: Vec<_> = result.cases.iter().map(|case| (case.case.as_str(), case.model.as_deref())).collect();
+    assert_eq!(models, [("b", Some("m")), ("b", Some("n"))]);
+    assert!(engine.workspaces.lock().unwrap().iter().all(|path| path.join("out").exists()));
+}
+
+#[test]
+fn verdict_of_a_judge_is_its_first_word() {
+    let read = |reply: &str| verdict(reply).map(|verdict| (verdict.met, verdict.reason));
+    assert_eq!(read("PASS: it is short.\nmore"), Some((true, "it is short.".to_owned())));
+    assert_eq!(read("\n**FAIL** - wrong"), Some((false, "wrong".to_owned())));
+    assert_eq!(["PASSING", "I think PASS", ""].map(read), [None, None, None]);
+}
