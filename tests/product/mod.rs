@@ -8,6 +8,7 @@ mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
 mod evaluation;
+mod evaluation_results;
 #[cfg(unix)]
 mod file_grants;
 mod first_contact;

@@ -7,8 +7,10 @@
 //!
 //! This crate prints nothing and parses no command line.
 
+pub mod audit;
 pub mod canonical;
 pub mod case;
+pub mod compare;
 pub mod error;
 pub mod evaluators;
 pub mod files;

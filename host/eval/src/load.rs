@@ -195,7 +195,7 @@ fn is_share(share: f64) -> bool {
 
 /// Adds the defaults of a set to a case. The case's settings come first.
 fn merge(case: &mut Map<String, Value>, defaults: &Map<String, Value>) {
-    // A model or prompts of the case replace those of the set, however many they are.
+    // A model or prompts of the case replace the set's, however many they are.
     let alternatives = [["model", "models"], ["models", "model"], ["prompt", "prompts"], ["prompts", "prompt"]];
     for (name, value) in defaults {
         if alternatives.iter().any(|[one, other]| name == one && case.contains_key(*other)) {

@@ -1,5 +1,6 @@
 //! Results of trials and of sets.
 
+use crate::audit::AuditTrail;
 use crate::case::{GateBounds, SetBudget};
 use crate::evaluators::MetricScore;
 use crate::statistics::{pass_hat, wilson_interval};
@@ -40,6 +41,31 @@ pub struct SetResult {
     pub cases: Vec<CaseSums>,
     /// The trials, in the order of the set.
     pub trials: Vec<TrialResult>,
+    /// Digests of the trials, which [`verify`](crate::audit::verify) checks.
+    #[serde(default)]
+    pub audit: AuditTrail,
+}
+
+impl SetResult {
+    /// Creates the result of complete trials of a set, without an id, a budget and bounds.
+    pub fn new(set: &str, trials: Vec<TrialResult>) -> Self {
+        let (cases, sums) = sum_up(&trials);
+        Self {
+            version: RESULT_VERSION,
+            id: String::new(),
+            set: set.to_owned(),
+            name: None,
+            started: Timestamp::UNIX_EPOCH,
+            ended: Timestamp::UNIX_EPOCH,
+            completion: SetCompletion::Complete,
+            budget: SetBudget::default(),
+            gate: GateBounds::default(),
+            sums,
+            cases,
+            trials,
+            audit: AuditTrail::default(),
+        }
+    }
 }
 
 /// The reason a set ended.
@@ -92,6 +118,19 @@ pub enum TrialVerdict {
 }
 
 impl TrialResult {
+    /// Creates the result of a trial that has not begun.
+    pub fn planned(case: &str, model: Option<&str>, trial: u32) -> Self {
+        Self {
+            case: case.to_owned(),
+            model: model.map(str::to_owned),
+            trial,
+            verdict: TrialVerdict::Skipped,
+            error: None,
+            metrics: Vec::new(),
+            trajectory: None,
+        }
+    }
+
     /// Returns whether the trial counts in sums.
     pub fn counts(&self) -> bool {
         self.verdict != TrialVerdict::Skipped
@@ -122,7 +161,7 @@ pub struct SetSums {
     /// Estimates of the probability that `k` trials of a case all pass, by `k`: the mean over all cases with `k` trials,
     /// for each `k` that all cases have.
     pub pass_hat: BTreeMap<u64, f64>,
-    /// Tokens of all requests, those of skipped trials included.
+    /// Tokens of all requests, including skipped trials.
     pub usage: Usage,
     /// Cost of all requests in US dollars; `None` when a price is unknown.
     pub cost: Option<f64>,
@@ -200,15 +239,7 @@ mod tests {
     fn trial(case: &str, number: u32, verdict: TrialVerdict, cost: Option<f64>) -> TrialResult {
         let usage = Usage { input: 10, output: 1, ..Usage::default() };
         let trajectory = Trajectory { usage, cost, duration_ms: 100, ..Trajectory::default() };
-        TrialResult {
-            case: case.to_owned(),
-            model: None,
-            trial: number,
-            verdict,
-            error: None,
-            metrics: Vec::new(),
-            trajectory: Some(trajectory),
-        }
+        TrialResult { verdict, trajectory: Some(trajectory), ..TrialResult::planned(case, None, number) }
     }
 
     #[test]

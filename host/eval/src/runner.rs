@@ -1,9 +1,10 @@
 //! The trials of a set, concurrently, each in a separate workspace.
 
+use crate::audit::AuditTrail;
 use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, JudgeExpectation};
 use crate::evaluators::{CommandOutcome, EvaluatorRegistry, JudgeVerdict, TrialEvidence};
 use crate::meter::SpendMeter;
-use crate::result::{RESULT_VERSION, SetCompletion, SetResult, TrialResult, TrialVerdict, sum_up};
+use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
 use crate::trajectory::{self, Trajectory};
 use crate::{files, workspace};
 use futures_util::future::BoxFuture;
@@ -112,21 +113,17 @@ pub async fn run_set(
         true if stop.is_cancelled() => SetCompletion::Interrupted,
         true => SetCompletion::BudgetSpent,
     };
-    let (cases, sums) = sum_up(&trials);
-    SetResult {
-        version: RESULT_VERSION,
-        id: String::new(),
-        set: set.id.clone(),
+    let mut result = SetResult {
         name: set.name.clone(),
         started,
         ended: Timestamp::now(),
         completion,
         budget: set.budget,
         gate: set.gate,
-        sums,
-        cases,
-        trials,
-    }
+        ..SetResult::new(&set.id, trials)
+    };
+    result.audit = AuditTrail::of(&result);
+    result
 }
 
 /// Returns the trials of a set in its order.
@@ -177,15 +174,7 @@ impl TrialDirectory {
 impl SetRun<'_> {
     async fn trial(self, number: usize, planned: PlannedTrial<'_>) -> TrialResult {
         let PlannedTrial { case, model, number: trial } = planned;
-        let mut result = TrialResult {
-            case: case.id.clone(),
-            model,
-            trial,
-            verdict: TrialVerdict::Skipped,
-            error: None,
-            metrics: Vec::new(),
-            trajectory: None,
-        };
+        let mut result = TrialResult::planned(&case.id, model.as_deref(), trial);
         if self.stop.is_cancelled() {
             return result;
         }

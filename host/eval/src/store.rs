@@ -134,25 +134,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T, EvalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::sum_up;
 
     fn result(set: &str) -> SetResult {
-        let (cases, sums) = sum_up(&[]);
         let started = "2026-01-02T03:04:05.006Z".parse().unwrap();
-        SetResult {
-            version: RESULT_VERSION,
-            id: String::new(),
-            set: set.to_owned(),
-            name: None,
-            started,
-            ended: started,
-            completion: SetCompletion::Complete,
-            budget: Default::default(),
-            gate: Default::default(),
-            sums,
-            cases,
-            trials: Vec::new(),
-        }
+        SetResult { started, ..SetResult::new(set, Vec::new()) }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The final answer: exact, containing, matching, following a schema, or meeting a judge's criteria.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 use regex::Regex;
 use serde_json::Value;

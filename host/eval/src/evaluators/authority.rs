@@ -1,6 +1,7 @@
 //! The effects that calls had, against those that they may have.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::{CallEffect, EvaluationCase};
 use std::collections::BTreeSet;
 

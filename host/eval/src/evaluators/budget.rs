@@ -1,6 +1,7 @@
 //! Upper bounds of calls, turns, tokens, cost and time.
 
-use super::{Evaluator, MetricScore, TrialEvidence, counted};
+use super::evaluator::{Evaluator, MetricScore, counted};
+use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 
 /// Scores the share of bounds that are kept; all must be. Sub-agents count.

@@ -1,6 +1,7 @@
 //! Commands that exit with status 0 after the run.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 
 /// Scores the share of commands that succeed; all must.

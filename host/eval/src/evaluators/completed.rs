@@ -1,6 +1,7 @@
 //! The run ended because the model finished.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 use pinion_protocol::RunEnd;
 

@@ -1,6 +1,7 @@
 //! No call is denied.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 
 /// Scores the share of calls that were not denied; all must be. Sub-agents count.

@@ -1,6 +1,7 @@
 //! The directness of the work: repeated calls, and more turns than needed.
 
-use super::{Evaluator, MetricScore, TrialEvidence, counted};
+use super::evaluator::{Evaluator, MetricScore, counted};
+use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 use std::collections::HashSet;
 

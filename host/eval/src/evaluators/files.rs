@@ -1,6 +1,7 @@
 //! Files after the run: equal, containing, absent, and unchanged elsewhere.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::{EvaluationCase, FileExpectations};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::BTreeSet;

@@ -9,54 +9,19 @@ mod commands;
 mod completed;
 mod denied;
 mod efficiency;
+mod evaluator;
 mod evidence;
 mod files;
+#[cfg(test)]
+mod testing;
 mod tools;
 
+pub use self::evaluator::{Evaluator, MetricScore};
 pub use self::evidence::{CommandOutcome, FileChange, JudgeVerdict, TrialEvidence};
 
 use crate::case::EvaluationCase;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Compares a kind of expectation with a trial.
-pub trait Evaluator: Send + Sync {
-    /// Returns the name, by which a case selects it.
-    fn name(&self) -> &'static str;
-
-    /// Returns the score; `None` if the case expects nothing of this kind, or the trial has nothing to score.
-    fn evaluate(&self, case: &EvaluationCase, evidence: &TrialEvidence) -> Option<MetricScore>;
-}
-
-/// The score of an evaluator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MetricScore {
-    /// Name of the evaluator.
-    pub evaluator: String,
-    /// Score, 0 to 1.
-    pub value: f64,
-    /// Minimum score.
-    pub threshold: f64,
-    /// Whether the score reaches the threshold.
-    pub passed: bool,
-    /// Expectations that were not met.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<String>,
-}
-
-impl MetricScore {
-    /// Creates a score. A value that is not a number fails.
-    pub fn new(evaluator: &str, value: f64, threshold: f64, findings: Vec<String>) -> Self {
-        Self { evaluator: evaluator.to_owned(), value, threshold, passed: value >= threshold, findings }
-    }
-
-    /// Creates the share of expectations that were met, all of which must be. `None` without expectations.
-    fn of_all(evaluator: &str, expected: usize, findings: Vec<String>) -> Option<Self> {
-        let met = expected.saturating_sub(findings.len());
-        (expected > 0).then(|| Self::new(evaluator, met as f64 / expected as f64, 1.0, findings))
-    }
-}
 
 /// The known evaluators.
 pub struct EvaluatorRegistry {
@@ -108,43 +73,6 @@ impl EvaluatorRegistry {
             evaluated.unwrap_or_else(|_| Some(panicked()))
         };
         counted.filter_map(|evaluator| score(&**evaluator)).collect()
-    }
-}
-
-/// Returns the plural of a regular noun with its number, such as `1 call` or `2 calls`.
-fn counted(n: u64, noun: &str) -> String {
-    pinion_protocol::text::count(n, noun)
-}
-
-#[cfg(test)]
-pub(crate) mod testing {
-    //! Cases and evidence for the tests of evaluators.
-
-    use super::{MetricScore, TrialEvidence};
-    use crate::case::EvaluationCase;
-    use crate::trajectory::{Trajectory, TrajectoryCall, TrajectoryTurn};
-    use serde_json::{Value, json};
-
-    /// Returns a case with these expectations.
-    pub(crate) fn case(expect: Value) -> EvaluationCase {
-        serde_json::from_value(json!({ "id": "a", "prompt": "go", "expect": expect })).unwrap()
-    }
-
-    /// Returns a call with arguments.
-    pub(crate) fn call(tool: &str, arguments: Value) -> TrajectoryCall {
-        TrajectoryCall { tool: tool.to_owned(), arguments, ..TrajectoryCall::default() }
-    }
-
-    /// Returns the evidence of turns with these calls.
-    pub(crate) fn turns(turns: Vec<Vec<TrajectoryCall>>) -> TrialEvidence {
-        let turns = turns.into_iter().map(|calls| TrajectoryTurn { calls, ..TrajectoryTurn::default() });
-        let trajectory = Trajectory { turns: turns.collect(), ..Trajectory::default() };
-        TrialEvidence { trajectory, ..TrialEvidence::default() }
-    }
-
-    /// Returns the value, the verdict and the findings of a score.
-    pub(crate) fn seen(score: Option<MetricScore>) -> Option<(f64, bool, Vec<String>)> {
-        score.map(|score| (score.value, score.passed, score.findings))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tools that the agent calls.
 
-use super::{Evaluator, MetricScore, TrialEvidence};
+use super::evaluator::{Evaluator, MetricScore};
+use super::evidence::TrialEvidence;
 use crate::case::{EvaluationCase, ExpectedCall, ToolOrder};
 use crate::trajectory::TrajectoryCall;
 use serde_json::Value;

@@ -87,7 +87,7 @@ pub struct TrajectoryCall {
 }
 
 impl Trajectory {
-    /// Returns all calls in order, or only those of the agent itself.
+    /// Returns all calls in order, or only the calls of the agent itself.
     pub fn calls(&self, with_sub_agents: bool) -> impl Iterator<Item = &TrajectoryCall> {
         self.turns.iter().filter(move |turn| with_sub_agents || !turn.is_sub_agent).flat_map(|turn| &turn.calls)
     }

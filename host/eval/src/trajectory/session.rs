@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// Maximum depth of sub-agents of sub-agents.
 const MAX_DEPTH: usize = 16;
 
-/// Reads the trajectory of the conversation in a session file, with those of its sub-agents, whose files `find` returns
-/// by the id of the session. A sub-agent without a file is left out.
+/// Reads the trajectory of the conversation in a session file, sub-agents included. `find` returns the file of a
+/// sub-agent by the id of its session. A sub-agent without a file is left out.
 ///
 /// # Errors
 /// A file cannot be read. Entries that are broken are left out.

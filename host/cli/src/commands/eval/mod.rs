@@ -3,15 +3,18 @@
 mod engine;
 mod show;
 
+use crate::commands::swe_bench::SweBench;
 use crate::invocation::Invocation;
-use crate::output::{Text, json, note, print, text, written};
+use crate::output::{Text, count, json, note, print, text, written};
 use crate::process::signals;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::ProcessEngine;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::Paths;
 use pinion_eval::EvalError;
+use pinion_eval::audit::verify;
 use pinion_eval::case::EvaluationSet;
+use pinion_eval::compare::{PassChange, compare};
 use pinion_eval::evaluators::EvaluatorRegistry;
 use pinion_eval::gate::missed_bounds;
 use pinion_eval::load::load_set;
@@ -50,6 +53,24 @@ enum EvalCommand {
         #[arg(long, value_name = "FORMAT", default_value = "table")]
         format: ResultFormat,
     },
+    /// Compare two results, case by case: better, worse, dearer
+    Compare {
+        /// ID of the earlier result
+        before: String,
+        /// ID of the later result
+        #[arg(default_value = "latest")]
+        after: String,
+        /// Print the comparison as JSON, one case a line
+        #[arg(long)]
+        json: bool,
+        /// Exit with 1 if a case became worse or dearer
+        #[arg(long)]
+        check: bool,
+    },
+    /// Verify that a stored result is unchanged, by its audit trail, and print the trail's digest
+    Verify(StoredResult),
+    /// Solve the instances of SWE-bench and write predictions for its harness
+    SweBench(SweBench),
 }
 
 /// The result that a command is about.
@@ -102,6 +123,11 @@ impl EvalArgs {
             EvalCommand::Run(arguments) => arguments.run(invocation, &store).await,
             EvalCommand::List { json } => list(&store, json),
             EvalCommand::Show { which, format } => output(&load(&store, &which.id)?, format),
+            EvalCommand::Compare { before, after, json, check } => {
+                compare_results(&load(&store, &before)?, &load(&store, &after)?, json, check)
+            }
+            EvalCommand::SweBench(bench) => bench.run(invocation).await,
+            EvalCommand::Verify(which) => verify_result(&load(&store, &which.id)?),
         }
     }
 }
@@ -145,6 +171,29 @@ fn list(store: &ResultStore, as_json: bool) -> Result<()> {
     let mut lines = Text::default();
     summaries.iter().for_each(|summary| lines.line(show::summary_row(summary)));
     print(&lines)
+}
+
+fn compare_results(before: &SetResult, after: &SetResult, as_json: bool, check: bool) -> Result<()> {
+    let cases = compare(before, after);
+    if as_json {
+        cases.iter().try_for_each(|case| written(json(case)))?;
+    } else {
+        print(&show::comparison(&cases))?;
+    }
+    let worse = cases.iter().filter(|case| case.change == PassChange::Worse).count();
+    let dearer = cases.iter().filter(|case| case.is_dearer).count();
+    match check && worse + dearer > 0 {
+        true => Err(Failure::failed(format!("{} worse, {dearer} dearer", count(worse as u64, "case")))),
+        false => Ok(()),
+    }
+}
+
+fn verify_result(result: &SetResult) -> Result<()> {
+    let problems = verify(result);
+    match problems.is_empty() {
+        true => print(&text!("result {} is unchanged: {}\n", result.id, result.audit.digest)),
+        false => Err(Failure::failed(format!("result `{}` was changed: {}", result.id, problems.join("; ")))),
+    }
 }
 
 impl RunCases {
@@ -209,7 +258,7 @@ fn has_wanted(set: &EvaluationSet, wanted: &[String]) -> bool {
     set.cases.iter().any(|case| wanted.contains(&case.id))
 }
 
-/// Turns the results into that of the command, with each missed bound.
+/// Returns the failure of the command for results that are incomplete or miss a bound, with each missed bound.
 fn verdict(results: &[SetResult]) -> Result<()> {
     if results.iter().any(|result| result.completion == SetCompletion::Interrupted) {
         return Err(Failure::new(Status::Interrupted, "interrupted; the result has the trials that ended before"));

@@ -1,6 +1,7 @@
 //! Results as rows for people.
 
 use crate::output::{Text, fit, left, line, short, text};
+use pinion_eval::compare::{CaseComparison, PassChange};
 use pinion_eval::result::{SetCompletion, SetResult, SetSums, TrialResult, TrialVerdict};
 use pinion_eval::store::StoredSummary;
 
@@ -108,4 +109,43 @@ pub(super) fn summary_row(summary: &StoredSummary) -> Text {
     };
     let numbers = format!("{:>9} {:>9} {:>8}", passed(&summary.sums), cost(&summary.sums), time(&summary.sums));
     text!("{} {} {} {}", left(summary.id.as_str(), 20), left(fit(&summary.set, NAME), NAME), numbers.as_str(), end)
+}
+
+/// Lays out a comparison: a row for each case and model.
+pub(super) fn comparison(cases: &[CaseComparison]) -> Text {
+    let mut lines = Text::default();
+    let heading = format!("{:<8} {:>15} {:>17} {:>17}", "passing", "pass rate", "cost", "tokens");
+    lines.line(text!("{} {} {}", left("case", NAME), left("model", MODEL), heading.as_str()));
+    for case in cases {
+        let change = match case.change {
+            PassChange::Better => "better",
+            PassChange::Worse => "worse",
+            PassChange::Same => "same",
+            PassChange::Added => "added",
+            PassChange::Removed => "removed",
+        };
+        let price = match (case.is_dearer, case.is_cheaper) {
+            (true, _) => " dearer",
+            (_, true) => " cheaper",
+            _ => "",
+        };
+        let certain = if case.is_certain { " (certain)" } else { "" };
+        let rates = before_after(case.pass_rate, |rate| format!("{rate:.2}"));
+        let costs = before_after(case.cost, |cost| format!("${cost:.4}"));
+        let tokens = before_after(case.tokens, |tokens| short(tokens.round() as u64));
+        let numbers = format!("{change:<8} {rates:>15} {costs:>17} {tokens:>17}{price}{certain}");
+        let model = case.model.as_deref().unwrap_or("default");
+        lines.line(text!(
+            "{} {} {}",
+            left(fit(&case.case, NAME), NAME),
+            left(fit(model, MODEL), MODEL),
+            numbers.as_str()
+        ));
+    }
+    lines
+}
+
+fn before_after((before, after): (Option<f64>, Option<f64>), shown: impl Fn(f64) -> String) -> String {
+    let shown = |value: Option<f64>| value.map_or("-".to_owned(), &shown);
+    format!("{} → {}", shown(before), shown(after))
 }
