@@ -221,3 +221,32 @@ fn details_of_a_plugin_fit_the_terminal_and_end_with_its_digest() {
     assert!(code == Some(0) && seen.lines().all(|line| line.trim_end().chars().count() <= 80), "{seen}");
     assert!(seen.lines().last().unwrap().trim_start().starts_with("digest"), "{seen}");
 }
+
+#[test]
+fn command_of_a_plugin_cannot_change_the_mode() {
+    for ui in ["line", "full"] {
+        let pinion = Pinion::default();
+        std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
+        std::fs::copy(guest("lister"), pinion.home().join("plugins/lister.wasm")).unwrap();
+        let command = |name: &str, extra: &str, action: &str| {
+            format!("[[plugins.lister.config.commands]]\nname = \"{name}\"\ndescription = \"Mine\"\n{extra}{action}\n")
+        };
+        let (named, returned) = (r#"extra = '{"action":"mode"}'"#, r#"action = ["mode", "all"]"#);
+        let harmless = r#"extra = '{"action":"context"}'"#;
+        let commands = [command("aa", named, ""), command("bb", "", returned), command("cc", harmless, "")];
+        pinion.config(&commands.concat());
+        let script = pinion.script(&[]);
+        let arguments = ["--ui", ui, "--approve", "ask", "--replay", script.to_str().unwrap()];
+        let mut terminal = Terminal::start(&pinion.default_command(arguments), (100, 40), "");
+        terminal.wait_for("loaded plugin `lister`");
+        for line in ["/aa all", "/bb"] {
+            terminal.keys(&format!("{line}\r"));
+            terminal.wait_for(&format!("{}: the plugin `lister` may not perform `mode`", &line[..3]));
+        }
+        terminal.keys("/cc\r");
+        terminal.wait_for("system prompt");
+        terminal.keys("/mode\r");
+        terminal.wait_for("→ ask");
+        assert_eq!(terminal.exit().0, Some(0), "{ui}");
+    }
+}

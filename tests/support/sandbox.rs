@@ -12,7 +12,7 @@ use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_egress::{Client, ClientSettings, Policy};
 use pinion_exclusions::{Exclusions, Finder, Pattern, PatternOrigin};
 use pinion_plugin_runtime::{
-    AgentsGrant, CacheKey, Compiler, Completion, EngineLimits, FileAccess, Grants, HostDirectories, McpGrant,
+    AgentsGrant, CacheKey, Compiler, Completion, EngineLimits, FileAccess, Grants, HostDirectories, HostInfo, McpGrant,
     McpServers, NoInfo, Notice, PartialLimits, PluginPolicy, PluginSettings, PluginSource, ProcessGrant, Runtime,
     RuntimeConfig, StorageGrant,
 };
@@ -51,6 +51,7 @@ pub struct SandboxBuilder {
     exclude: Option<Vec<String>>,
     network: Option<Arc<TestNetwork>>,
     is_watched: bool,
+    info: Option<Arc<dyn HostInfo>>,
 }
 
 impl Sandbox {
@@ -400,6 +401,12 @@ impl SandboxBuilder {
         self.guest("echo")
     }
 
+    /// Sets the facts about the application.
+    pub fn info(mut self, info: impl HostInfo + 'static) -> Self {
+        self.info = Some(Arc::new(info));
+        self
+    }
+
     /// Creates the directory and loads the plugins.
     pub async fn build(self) -> Sandbox {
         let directory = TempDir::new().unwrap();
@@ -422,7 +429,7 @@ impl SandboxBuilder {
             workspace,
             confinement: None,
             mcp: self.mcp,
-            info: Arc::new(NoInfo),
+            info: self.info.unwrap_or_else(|| Arc::new(NoInfo)),
         };
         let sent = notices.clone();
         let client = self

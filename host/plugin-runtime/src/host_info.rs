@@ -2,6 +2,7 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
+use crate::loading::command_definition::{ActionInfo, CommandDefinition};
 use pinion_protocol::{Cost, Usage};
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ pub(crate) struct GenerationSettings {
 /// The loaded plugins, as the imports `catalog` and `settings` see them.
 pub(crate) trait LoadedPlugins: Send + Sync {
     fn tools(&self) -> Vec<wit::ToolInfo>;
-    fn commands(&self) -> Vec<wit::CommandInfo>;
+    /// The commands whose definitions a predicate accepts.
+    fn commands(&self, is_offered: &dyn Fn(&CommandDefinition) -> bool) -> Vec<wit::CommandInfo>;
     fn plugins(&self) -> Vec<wit::PluginInfo>;
     /// Returns the settings of the current generation of a plugin, if it is still loaded.
     fn settings(&self, plugin: &PluginAuthority) -> Option<GenerationSettings>;
@@ -35,8 +37,8 @@ pub trait HostInfo: Send + Sync {
         Vec::new()
     }
 
-    /// The slash commands of the application itself.
-    fn commands(&self) -> Vec<HostCommand> {
+    /// The actions that slash commands may name.
+    fn actions(&self) -> Vec<ActionInfo> {
         Vec::new()
     }
 
@@ -62,17 +64,6 @@ pub struct AgentInfo {
     pub name: String,
     /// Its purpose, in one line.
     pub description: String,
-}
-
-/// A slash command of the application itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostCommand {
-    /// The name without the slash.
-    pub name: &'static str,
-    /// The form of its argument; empty without one.
-    pub hint: &'static str,
-    /// Its effect, in one line.
-    pub description: &'static str,
 }
 
 /// The usage of a session.

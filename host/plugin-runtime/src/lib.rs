@@ -79,10 +79,10 @@ pub use capability::secrets::{
 pub use capability::session::SessionAccess;
 pub use capability::storage::{StorageGrant, StorageQuota};
 pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
-pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
+pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
 pub use loading::code::CodeOrigin;
-pub use loading::lists::CommandDefinition;
+pub use loading::command_definition::{ActionInfo, CommandDefinition};
 pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]

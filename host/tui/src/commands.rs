@@ -1,29 +1,55 @@
-//! The names of the slash commands that the UI itself offers.
+//! Slash commands as the UI knows them, and lines that mean one.
 
-/// A slash command of the UI.
+/// The way in which the UI carries a slash command out. Other commands go to the application, like messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UiCommand {
-    /// Name without the slash.
-    pub name: &'static str,
-    /// Form of the arguments, such as `[N]`.
-    pub hint: &'static str,
-    /// Description in one line.
-    pub description: &'static str,
+pub enum UiCommand {
+    /// Asks a side question.
+    Aside,
+    /// Opens the list of models.
+    ChooseModel,
+    /// Opens the list of sessions.
+    ChooseSession,
+    /// Copies an answer or a code block.
+    Copy,
+    /// Opens the external editor.
+    Edit,
+    /// Executes a plan.
+    Execute,
+    /// Has the application carry it out at once, also while something works ([`UiRequest::Own`](crate::UiRequest::Own)).
+    Immediate,
+    /// Shows the keys.
+    Keys,
+    /// Changes the approval mode at once, and with it plan mode.
+    Mode,
+    /// Writes a plan, or switches plan mode.
+    Plan,
+    /// Ends the conversation.
+    Quit,
+    /// Changes the colours.
+    Theme,
 }
 
-/// The slash commands of the UI.
-pub const COMMANDS: &[UiCommand] = &[
-    UiCommand {
-        name: "copy",
-        hint: "[code] [n]",
-        description: "Copy the last answer or code block, or the n-th last one",
-    },
-    UiCommand { name: "editor", hint: "[text]", description: "Write a message in the external editor" },
-    UiCommand { name: "execute", hint: "<file>", description: "Execute a plan in a new session" },
-    UiCommand { name: "keys", hint: "", description: "Show the keys" },
-    UiCommand { name: "plan", hint: "[task]", description: "Write a plan for a task, or turn plan mode on or off" },
-    UiCommand { name: "theme", hint: "[name]", description: "Change the colours" },
-];
+/// A slash command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SlashCommand {
+    /// Name without the slash.
+    pub name: String,
+    /// Form of the arguments, such as `[MODEL]`.
+    pub hint: String,
+    /// Description in one line.
+    pub description: String,
+    /// The way in which the UI carries it out, if it does.
+    pub action: Option<UiCommand>,
+    /// The way in which the UI carries it out without an argument.
+    pub bare_action: Option<UiCommand>,
+}
+
+impl SlashCommand {
+    /// Returns the way in which the UI carries the command out with an argument, which may be empty.
+    pub(crate) fn ui_command(&self, argument: &str) -> Option<UiCommand> {
+        self.bare_action.filter(|_| argument.is_empty()).or(self.action)
+    }
+}
 
 /// Splits a line into the name of a slash command and its arguments: `/skill pdf`, or `/skill:pdf`. A line that begins with a
 /// path is not a command. `/approve` is another name of `/mode`.

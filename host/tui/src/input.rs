@@ -1,5 +1,6 @@
 //! Inputs of the UI, and the requests that it makes in return.
 
+use crate::commands::SlashCommand;
 use crate::dialog::approval::{ApprovalAnswer, ApprovalQuestion};
 use crate::dialog::picker::{Pick, PickChoice};
 use crate::dialog::plugin::DialogReply;
@@ -96,19 +97,6 @@ pub enum Input {
     Theme(Theme),
     /// Time has passed.
     Tick,
-}
-
-/// A slash command.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SlashCommand {
-    /// Name without the slash.
-    pub name: String,
-    /// Form of the arguments, such as `[MODEL]`.
-    pub hint: String,
-    /// Description in one line.
-    pub description: String,
-    /// Takes effect at once, also while something works ([`UiRequest::Own`]).
-    pub is_immediate: bool,
 }
 
 /// The state that the status line shows.

@@ -38,13 +38,13 @@ mod vi;
 mod view;
 
 pub use ansi::without_colours;
-pub use commands::{COMMANDS, UiCommand, command_of, of_hash, of_word};
+pub use commands::{SlashCommand, UiCommand, command_of, of_hash, of_word};
 pub use dialog::approval::{ApprovalAnswer, ApprovalQuestion};
 pub use dialog::picker::{NESTED, Pick, PickChoice, matching};
 pub use dialog::plugin::DialogReply;
 pub use highlight::{HighlightJob, Highlighted, HighlightedLine, Highlighter, SyntaxKind};
 pub use inline::{Inline, InlineFrame};
-pub use input::{Facts, Input, SlashCommand, UiRequest};
+pub use input::{Facts, Input, UiRequest};
 pub use keys::{Action, KeyMap};
 pub use links::Links;
 pub use prose::Prose;

@@ -1,4 +1,14 @@
-//! The task of `/init`.
+//! `/init`: has the agent write `AGENTS.md`.
+
+use pinion_plugin_sdk::prelude::*;
+
+/// Returns the command.
+pub(crate) fn command() -> Command {
+    Command::new("init", "Have the agent write AGENTS.md, or improve it", |typed, _call| {
+        Ok(vec![Action::Submit(prompt(typed.trim()))])
+    })
+    .argument("[wishes]")
+}
 
 /// The task for the agent: the purpose of `AGENTS.md`, and ways to find what belongs in it.
 const TASK: &str = "\
@@ -12,7 +22,7 @@ tell it; conventions and decisions that the code follows and that are easy to ge
 4. Leave out what any reader sees at a glance, general advice, and lists of all files. At most 80 lines.";
 
 /// Returns the task for the agent.
-pub(crate) fn prompt(wishes: &str) -> String {
+fn prompt(wishes: &str) -> String {
     match wishes {
         "" => TASK.to_owned(),
         wishes => format!("{TASK}\n\nThe user adds: {wishes}"),

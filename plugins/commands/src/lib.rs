@@ -1,89 +1,86 @@
-//! The built-in slash commands.
+//! The built-in slash commands: one file each, and one row each in the table below.
 //!
-//! The commands read what they display from the host's `catalog` and return effects, which the host carries out. This
-//! crate decides only which command has which effect and how the output reads.
+//! The commands read what they display from the host's `catalog` and return actions, which the host carries out. Commands
+//! about the conversation name an action of the host in their definition, and have no code here. This crate decides only
+//! which command has which action and how the output reads.
 
+mod arguments;
 mod complete;
-mod init;
-mod show;
 mod table;
 
-use complete::matching;
-use pinion_plugin_sdk::catalog;
 use pinion_plugin_sdk::prelude::*;
+
+/// Declares the module of each command, whose `command` creates it.
+macro_rules! commands {
+    ($($module:ident),* $(,)?) => {
+        $(mod $module;)*
+        const COMMANDS: &[(&str, fn() -> Command)] = &[$((stringify!($module), $module::command)),*];
+    };
+}
+
+commands! {
+    help,
+    tools,
+    plugins,
+    reload,
+    model,
+    new,
+    clear,
+    resume,
+    fork,
+    compact,
+    init,
+    cost,
+    quit,
+    exit,
+    btw,
+    context,
+    copy,
+    diff,
+    editor,
+    execute,
+    export,
+    keep,
+    keys,
+    mcp,
+    mode,
+    net,
+    permissions,
+    plan,
+    redo,
+    rewind,
+    theme,
+    thinking,
+    undo,
+}
 
 /// The plugin.
 pub struct Commands;
 
+/// The section `[plugins.commands.config]` of the user's config.
+#[derive(Deserialize, Default)]
+#[serde(crate = "pinion_plugin_sdk::serde", default, deny_unknown_fields)]
+struct Settings {
+    /// Names of commands that other plugins offer instead.
+    leave_out: Vec<String>,
+}
+
 impl Plugin for Commands {
+    fn init() -> Result<(), String> {
+        config::<Settings>().map(drop)
+    }
+
     fn commands() -> Vec<Command> {
-        vec![
-            Command::new("help", "List commands, or describe one", |typed, _call| {
-                Ok(vec![Action::Print(show::help(&catalog::commands(), typed.trim())?)])
-            })
-            .argument("[command]")
-            .complete(|typed| {
-                let commands = catalog::commands();
-                let names = commands.iter().map(|command| (command.name.as_str(), Some(command.description.as_str())));
-                matching(names, typed)
-            }),
-            plain("tools", "List tools and their authority", || Action::Print(show::tools(&catalog::tools()))),
-            plain("plugins", "List plugins, grants and failed reloads", || {
-                Action::Print(show::plugins(&catalog::plugins()))
-            }),
-            plain("reload", "Reload changed plugins", || Action::ReloadPlugins),
-            Command::new("model", "Switch the model, or list models", |typed, _call| {
-                Ok(vec![match one_word("model", typed)? {
-                    Some(name) => Action::SetModel(name),
-                    None => Action::Print(show::models(&catalog::models())),
-                }])
-            })
-            .argument("[name]")
-            .complete(|typed| {
-                let models = catalog::models();
-                matching(models.iter().map(|model| (model.name.as_str(), model.current.then_some("in use"))), typed)
-            }),
-            plain("new", "Start a new session", || Action::NewSession),
-            plain("clear", "Start a new session", || Action::NewSession),
-            Command::new("resume", "Resume a session, or list sessions", |typed, _call| {
-                Ok(vec![Action::Resume(one_word("resume", typed)?)])
-            })
-            .argument("[id]"),
-            plain("fork", "Continue in a copy of the session", || Action::Fork),
-            Command::new("compact", "Replace the conversation with a summary", |typed, _call| {
-                let instructions = typed.trim();
-                Ok(vec![Action::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
-            })
-            .argument("[focus]"),
-            Command::new("init", "Have the agent write AGENTS.md, or improve it", |typed, _call| {
-                Ok(vec![Action::Submit(init::prompt(typed.trim()))])
-            })
-            .argument("[wishes]"),
-            plain("cost", "Show tokens and money spent", || Action::Print(show::usage(&catalog::usage()))),
-            plain("quit", "Quit Pinion", || Action::Quit),
-            plain("exit", "Quit Pinion", || Action::Quit),
-        ]
+        offered(&config().unwrap_or_default())
     }
 }
 
-export!(Commands, exports = [commands], asks = { "catalog": true });
+export!(Commands, exports = [commands, lifecycle], asks = { "catalog": true });
 
-/// Creates a command that takes no arguments and has one action.
-fn plain(name: &'static str, description: &str, action: impl Fn() -> Action + 'static) -> Command {
-    Command::new(name, description, move |typed, _call| {
-        if !typed.trim().is_empty() {
-            return Err(format!("`/{name}` takes no arguments"));
-        }
-        Ok(vec![action()])
-    })
-}
-
-fn one_word(command: &str, typed: &str) -> Result<Option<String>, String> {
-    let mut words = typed.split_whitespace();
-    match (words.next(), words.next()) {
-        (_, Some(_)) => Err(format!("`/{command}` takes one word")),
-        (word, None) => Ok(word.map(str::to_owned)),
-    }
+/// Returns the commands that the user did not leave out.
+fn offered(settings: &Settings) -> Vec<Command> {
+    let is_left_out = |name: &str| settings.leave_out.iter().any(|left| left.trim_start_matches('/') == name);
+    COMMANDS.iter().filter(|(name, _)| !is_left_out(name)).map(|(_, command)| command()).collect()
 }
 
 #[cfg(test)]
@@ -129,5 +126,20 @@ mod tests {
     fn unexpected_arguments_are_rejected() {
         assert_eq!(run("quit", "now").unwrap_err(), "`/quit` takes no arguments");
         assert_eq!(run("model", "a b").unwrap_err(), "`/model` takes one word");
+    }
+
+    #[test]
+    fn command_of_an_action_asks_the_host_for_it() {
+        let actions = run("undo", " 2 --force ").unwrap();
+        let [Action::Other(action)] = &actions[..] else { panic!("{actions:?}") };
+        assert_eq!((action.name.as_str(), action.argument.as_deref()), ("undo", Some("2 --force")));
+    }
+
+    #[test]
+    fn settings_leave_commands_out() {
+        let all = offered(&Settings::default()).len();
+        let settings = Settings { leave_out: vec!["undo".to_owned(), "/cost".to_owned()] };
+        let left: Vec<Command> = offered(&settings);
+        assert_eq!(left.len(), all - 2);
     }
 }

@@ -62,6 +62,6 @@ async fn arguments_are_completed() {
     let sandbox = with(&["commands"]).await;
     let completed = sandbox.completed("help", "co").await;
     let names: Vec<_> = completed.iter().map(|completion| completion.value.as_str()).collect();
-    assert_eq!(names, ["compact", "cost"]);
+    assert_eq!(names, ["compact", "cost", "context", "copy"]);
     assert_eq!(sandbox.runtime.complete("quit", "x").await, []);
 }

@@ -3,7 +3,7 @@
 use crate::model::Chosen;
 use pinion_agent::delegation::AgentKind;
 use pinion_agent::{Agent, Message};
-use pinion_plugin_runtime::{AgentInfo, HostCommand, HostInfo, ModelInfo, Spent};
+use pinion_plugin_runtime::{ActionInfo, AgentInfo, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -15,7 +15,7 @@ pub struct SessionInfo {
     /// The models that may answer instead, `PROVIDER/MODEL`.
     fallbacks: Vec<String>,
     agent: OnceLock<Weak<Agent>>,
-    commands: OnceLock<Vec<HostCommand>>,
+    actions: OnceLock<Vec<ActionInfo>>,
 }
 
 impl SessionInfo {
@@ -24,7 +24,7 @@ impl SessionInfo {
         let info = |kind: &AgentKind| AgentInfo { name: kind.name.clone(), description: kind.description.clone() };
         let agents = kinds.iter().map(info).collect();
         let (current, fallbacks) = (Mutex::new(chosen.label.clone()), chosen.fallbacks.clone());
-        Self { models, agents, current, fallbacks, agent: OnceLock::new(), commands: OnceLock::new() }
+        Self { models, agents, current, fallbacks, agent: OnceLock::new(), actions: OnceLock::new() }
     }
 
     /// Sets the agent that accounts for spending. It is created after this, because its tools need this.
@@ -33,10 +33,10 @@ impl SessionInfo {
         let _ = self.agent.set(Arc::downgrade(agent));
     }
 
-    /// Sets the slash commands that this form of conversation offers besides the commands of plugins.
-    pub fn offer(&self, commands: Vec<HostCommand>) {
+    /// Sets the actions that slash commands may name, in this form of conversation.
+    pub fn offer(&self, actions: Vec<ActionInfo>) {
         // Set once, when a conversation begins.
-        let _ = self.commands.set(commands);
+        let _ = self.actions.set(actions);
     }
 
     /// Sets the label of the model after a change.
@@ -78,8 +78,8 @@ impl HostInfo for SessionInfo {
         self.agents.clone()
     }
 
-    fn commands(&self) -> Vec<HostCommand> {
-        self.commands.get().cloned().unwrap_or_default()
+    fn actions(&self) -> Vec<ActionInfo> {
+        self.actions.get().cloned().unwrap_or_default()
     }
 
     fn spent(&self) -> Spent {

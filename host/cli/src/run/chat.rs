@@ -8,13 +8,13 @@ use crate::args::{GlobalArgs, RunArgs};
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{self, Stdout, Text, count, indented, showing, text, written};
 use crate::process::signals::{self, interruptible, interruptible_by};
-use crate::run::actions::NextPrompt;
+use crate::run::actions::definition::{ActionTable, describe_actions};
 use crate::run::elsewhere::elsewhere;
 use crate::run::images::{Prompt, with_images};
-use crate::run::line_editor::{Input, KEYS, LineEditor, PROMPT};
-use crate::run::mcp_command;
-use crate::run::own_commands::{self, COMMANDS};
+use crate::run::line_editor::{Input, LineEditor, PROMPT};
+use crate::run::modes;
 use crate::run::pending::PendingMessages;
+use crate::run::perform::NextPrompt;
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
 use crate::run::runs::Runs;
@@ -45,9 +45,11 @@ pub(crate) struct Chat<'a> {
     pub(crate) voice: Voice,
     /// Messages that the model gets with the next prompt: the user's own shell commands.
     pub(crate) pending: PendingMessages,
+    /// The actions that slash commands may name.
+    pub(crate) actions: ActionTable,
 }
 
-pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
+pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, actions: ActionTable) -> Result<()> {
     let notices = Arc::new(PluginNotices::default());
     let received = notices.clone();
     let approver = Arc::new(TerminalApprover::new(base.permissions.clone()));
@@ -57,13 +59,14 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
-    ready.info.offer(COMMANDS.iter().copied().chain([KEYS]).collect());
+    ready.info.offer(describe_actions(actions, false));
     let mut chat = Chat {
         base,
         args,
         ready,
         voice: Voice::Lines { style: Style::of_stdout(), detail },
         pending: PendingMessages::default(),
+        actions,
     };
     chat.greet();
     chat.show_session();
@@ -104,7 +107,7 @@ impl Chat<'_> {
 
     /// Describes the conversation's setup: approval, session, context files and tools.
     pub(crate) fn facts(&self) -> Vec<String> {
-        let approval = own_commands::describe(self.ready.agent.config().ports.approval.mode());
+        let approval = modes::describe(self.ready.agent.config().ports.approval.mode());
         let session = &self.ready.session;
         let saved = match (session.on_disk.is_some(), session.history.messages.len()) {
             (false, _) => "session is not saved".to_owned(),
@@ -157,7 +160,7 @@ impl Chat<'_> {
             self.write_line(&style.dim("Continuing the unfinished run"));
             self.work(None, notices).await?;
         }
-        let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
+        let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base, self.actions)?;
         let first = Some(first).filter(|text| !text.trim().is_empty()).map(Prompt::from);
         let mut waiting: VecDeque<Prompt> = first.into_iter().collect();
         if let Some(prompt) = waiting.front() {
@@ -213,16 +216,6 @@ impl Chat<'_> {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).map(Prompt::from).into_iter().collect();
             return NextPrompt { submit, ..NextPrompt::default() };
         };
-        if let Some(next) = self.own_command(name, arguments).await {
-            return next;
-        }
-        if name == mcp_command::NAME {
-            let token = CancellationToken::new();
-            let running = mcp_command::run(self.base, self.args, &self.ready, arguments, token.clone());
-            let page = interruptible_by(move || token.cancel(), running).await.0;
-            self.page(&page);
-            return NextPrompt::default();
-        }
         let runtime = self.ready.runtime.clone();
         let is_known = runtime.commands().iter().any(|command| command.name == name);
         if !is_known && let Some(instead) = elsewhere(name) {
@@ -238,6 +231,9 @@ impl Chat<'_> {
             Err(error) => {
                 self.write_line(&self.voice.style().red(text!("! {}", Text::block(format_args!("{error:#}")))));
                 let commands = self.ready.runtime.commands();
+                if commands.is_empty() {
+                    self.write_line(&text!("  no plugin offers commands; `exit` exits"));
+                }
                 if let Some(meant) = nearest(name, commands.iter().map(|command| &*command.name))
                     && meant != name
                 {

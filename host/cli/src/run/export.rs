@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 
 /// The remedy for a file without a known extension.
 pub(crate) const ENDINGS: &str = "use `.html` or `.md`";
-/// The name of the command.
-pub(crate) const NAME: &str = "export";
 
 /// Writes a session to a file and returns its name. Without one, the file is called like the session.
 ///

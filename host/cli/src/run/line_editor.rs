@@ -2,15 +2,17 @@
 
 use crate::output::terminal::{Style, is_linear};
 use crate::output::{Text, print, print_line, text};
+use crate::run::actions::definition::{ActionTable, describe_actions};
+use crate::run::arguments::complete_argument;
 use crate::run::line_reports::LineReports;
-use crate::run::own_commands::COMMANDS;
 use pinion_agent::secrets::Secrets;
-use pinion_agent::text::{find_unsafe, one_line};
+use pinion_agent::text::one_line;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::create_directory;
 use pinion_app::run::notices::PluginNotices;
-use pinion_plugin_runtime::{HostCommand, Runtime};
+use pinion_plugin_runtime::Runtime;
+use pinion_tui::PickChoice;
 use pinion_tui::terminal::without_reports;
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
@@ -35,9 +37,6 @@ const MAX_INSERT: usize = 4000;
 /// Maximum characters of a completion in the list.
 const MAX_CANDIDATE: usize = 160;
 const MAX_CANDIDATES: usize = 200;
-
-/// The command that shows the keys.
-pub(super) const KEYS: HostCommand = HostCommand { name: "keys", hint: "", description: "Show the keys" };
 
 /// Returns the keys in Markdown.
 pub(super) fn keys() -> &'static str {
@@ -79,14 +78,16 @@ pub(super) struct LineEditor {
 }
 
 impl LineEditor {
-    pub(super) fn start(runtime: Arc<Runtime>, base: &Base) -> Result<Self> {
+    pub(super) fn start(runtime: Arc<Runtime>, base: &Base, actions: ActionTable) -> Result<Self> {
         let history = base.paths.history_file();
         let failed = |error: ReadlineError| Failure::failed("could not read a line").because(error);
         let mut editor = Editor::new().map_err(failed)?;
         let has_text = Arc::new(AtomicBool::new(false));
         let reports = Arc::<Mutex<LineReports>>::default();
         let (has_text_now, reports_seen) = (has_text.clone(), reports.clone());
-        let helper = Prompting { runtime, handle: Handle::current(), has_text: has_text_now, reports: reports_seen };
+        let (base_of_helper, handle) = (base.clone(), Handle::current());
+        let helper =
+            Prompting { runtime, base: base_of_helper, actions, handle, has_text: has_text_now, reports: reports_seen };
         editor.set_helper(Some(helper));
         let printer = editor.create_external_printer().ok().map(|printer| Box::new(printer) as Box<_>);
         editor.set_completion_type(CompletionType::List);
@@ -192,6 +193,8 @@ async fn plain(initial: String, notices: &PluginNotices) -> Result<Input> {
 /// Completes slash commands and their arguments.
 struct Prompting {
     runtime: Arc<Runtime>,
+    base: Base,
+    actions: ActionTable,
     handle: Handle,
     has_text: Arc<AtomicBool>,
     reports: Arc<Mutex<LineReports>>,
@@ -209,25 +212,22 @@ impl Completer for Prompting {
                     let display = one_line(&format!("/{name}{hint}  {description}"), MAX_CANDIDATE);
                     Pair { display, replacement: format!("{name} ") }
                 };
-                let of_plugins = self.runtime.commands().into_iter().filter(|command| command.name.starts_with(typed));
-                let of_plugins =
-                    of_plugins.map(|c| pair(&c.name, c.argument_hint.as_deref().unwrap_or_default(), &c.description));
-                let own = COMMANDS.iter().chain([&KEYS]).filter(|command| command.name.starts_with(typed));
-                let own = own.map(|command| pair(command.name, command.hint, command.description));
-                Ok((1, of_plugins.chain(own).collect()))
+                let actions = describe_actions(self.actions, false);
+                let commands = self.runtime.commands().into_iter();
+                let begun = commands.filter(|c| c.name.starts_with(typed) && c.is_offered(&actions));
+                let pair_of = |c: pinion_plugin_runtime::CommandDefinition| {
+                    pair(&c.name, c.argument_hint.as_deref().unwrap_or_default(), &c.description)
+                };
+                Ok((1, begun.map(pair_of).collect()))
             }
             Some((name, argument)) => {
-                let values = self.handle.block_on(self.runtime.complete(name, argument));
-                let pair = |c: pinion_plugin_runtime::Completion| {
-                    let more = c.description.map(|text| format!("  {text}")).unwrap_or_default();
+                let completing = complete_argument(&self.base, &self.runtime, self.actions, name, argument);
+                let values = self.handle.block_on(completing);
+                let pair = |c: PickChoice| {
+                    let more = if c.detail.is_empty() { String::new() } else { format!("  {}", c.detail) };
                     Pair { display: one_line(&format!("{}{more}", c.value), MAX_CANDIDATE), replacement: c.value }
                 };
-                // Values are inserted unchanged, so one that cannot be shown unchanged is skipped.
-                let is_plain = |c: &pinion_plugin_runtime::Completion| {
-                    c.value.len() <= MAX_INSERT && find_unsafe(&c.value, false).is_none()
-                };
-                let values = values.into_iter().filter(is_plain).take(MAX_CANDIDATES);
-                Ok((1 + name.len() + 1, values.map(pair).collect()))
+                Ok((1 + name.len() + 1, values.into_iter().take(MAX_CANDIDATES).map(pair).collect()))
             }
         }
     }

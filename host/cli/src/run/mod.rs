@@ -1,7 +1,7 @@
 //! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
 mod actions;
-mod aside;
+mod arguments;
 mod chat;
 mod context_report;
 mod elsewhere;
@@ -11,14 +11,12 @@ mod form;
 mod full;
 mod images;
 mod input;
-mod keep;
 mod line_editor;
 mod line_reports;
-mod mcp_command;
-mod net_command;
-mod own_commands;
+mod modes;
 mod patch;
 mod pending;
+mod perform;
 mod plan;
 mod print;
 mod recall;
@@ -30,6 +28,7 @@ mod render_tests;
 pub(crate) mod rows;
 pub(crate) mod runs;
 mod shell;
+mod side_question;
 mod streamed;
 pub(crate) mod transcript;
 mod undo;
@@ -41,6 +40,7 @@ pub(crate) use self::full::editor_command;
 use crate::commands::trust::ask_at_start;
 use crate::invocation::Invocation;
 use crate::output::terminal;
+use crate::run::actions::ACTIONS;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
 use pinion_app::options::UiForm;
@@ -64,11 +64,13 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
         None if args.is_conversation() => match form::of_conversation(args, &base.config)? {
-            form @ (UiForm::Full | UiForm::Inline) => full::run(&base, args, global, form == UiForm::Inline).await,
-            UiForm::Line => chat::run(&base, args, global).await,
+            form @ (UiForm::Full | UiForm::Inline) => {
+                full::run(&base, args, global, ACTIONS, form == UiForm::Inline).await
+            }
+            UiForm::Line => chat::run(&base, args, global, ACTIONS).await,
             UiForm::Reader => {
                 terminal::set_linear();
-                chat::run(&base, args, global).await
+                chat::run(&base, args, global, ACTIONS).await
             }
         },
         None => {

@@ -1,8 +1,8 @@
 //! `/undo`, `/redo`, `/rewind` and `/diff`.
 
 use crate::output::{Text, text};
-use crate::run::actions::NextPrompt;
 use crate::run::chat::Chat;
+use crate::run::perform::NextPrompt;
 use crate::run::voice::Voice;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::undo::rewind::{Conversation, RewindTarget, Wish, read, rewind};
@@ -14,22 +14,6 @@ use std::sync::Arc;
 const MAX_TURNS: usize = 1_000_000;
 
 impl Chat<'_> {
-    /// Runs a command that undoes or shows changes; `None` if this is another command.
-    pub(crate) async fn undo_command(&mut self, name: &str, arguments: &str) -> Option<NextPrompt> {
-        let done = match name {
-            "undo" => self.rewind(arguments, RewindTarget::Back(1)).await,
-            "redo" => self.rewind(arguments, RewindTarget::Redo).await,
-            "rewind" if arguments.is_empty() => self.list_turns().await,
-            "rewind" => self.rewind(arguments, RewindTarget::Back(1)).await,
-            "diff" => self.diff(arguments).await,
-            _ => return None,
-        };
-        Some(done.unwrap_or_else(|failure| {
-            self.write_line(&text!("! {}", failure));
-            NextPrompt::default()
-        }))
-    }
-
     /// Shows the notices about checkpoints.
     pub(crate) fn say_gaps(&self) {
         let notices = self.ready.keeper.take_notices();
@@ -41,7 +25,8 @@ impl Chat<'_> {
         session.ok_or_else(|| Failure::failed("this session is not saved, so it has no checkpoints"))
     }
 
-    async fn rewind(&mut self, arguments: &str, target: RewindTarget) -> Result<NextPrompt> {
+    /// Undoes turns, or an undo.
+    pub(crate) async fn rewind(&mut self, arguments: &str, target: RewindTarget) -> Result<NextPrompt> {
         let wish = wish(arguments, target)?;
         let (session, store) = (self.saved()?, self.ready.keeper.store());
         let done = blocking(move || rewind(store.as_ref(), &session, wish)).await?;
@@ -75,14 +60,16 @@ impl Chat<'_> {
         Ok(())
     }
 
-    async fn list_turns(&mut self) -> Result<NextPrompt> {
+    /// Lists the turns that can be undone.
+    pub(crate) async fn list_turns(&mut self) -> Result<NextPrompt> {
         let (session, store) = (self.saved()?, self.ready.keeper.store());
         let lines = blocking(move || Ok(show::list(&read(&session)?, store.as_ref()))).await?;
         lines.iter().for_each(|line| self.write_line(line));
         Ok(NextPrompt::default())
     }
 
-    async fn diff(&mut self, arguments: &str) -> Result<NextPrompt> {
+    /// Shows the changes of a turn or of the session.
+    pub(crate) async fn diff(&mut self, arguments: &str) -> Result<NextPrompt> {
         let whole_session = match arguments {
             "" | "turn" => false,
             "session" => true,

@@ -4,8 +4,6 @@ use crate::bindings::exports::pinion::plugin::commands as wit;
 use crate::bindings::pinion::plugin::types::CallContext;
 use crate::calls::instance::{InstanceJob, Live, Setup};
 use crate::calls::state::NoProgress;
-use crate::convert::clip;
-use crate::loading::lists::CommandDefinition;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use pinion_plugin_limits::{FaultKind, GuestError, PluginFault};
@@ -18,8 +16,6 @@ use tokio_util::sync::CancellationToken;
 const COMPLETION_TIME: Duration = Duration::from_millis(100);
 /// Actions that one command may have.
 const MAX_ACTIONS: usize = 100;
-/// Bytes of the name of an action that are shown.
-const MAX_NAME_BYTES: usize = 64;
 /// Completions that are shown; the rest is dropped.
 const MAX_COMPLETIONS: usize = 1000;
 
@@ -46,6 +42,13 @@ pub enum HostAction {
     ReloadPlugins,
     /// Leave the program.
     Quit,
+    /// An action of the application, which the plugin may cause. See [`HostInfo::actions`](crate::HostInfo::actions).
+    Perform {
+        /// Its name.
+        name: String,
+        /// The arguments, without blanks around them.
+        arguments: String,
+    },
     /// An action that this version does not know.
     Unknown {
         /// Its name.
@@ -88,16 +91,11 @@ pub enum CommandError {
 }
 
 impl Runtime {
-    /// The commands that plugins offer now.
-    pub fn commands(&self) -> Vec<CommandDefinition> {
-        self.registry.current().commands().cloned().collect()
-    }
-
     /// Runs a command. `input` is everything that follows its name; `services` is the conversation where the user
-    /// entered it.
+    /// entered it. A command whose definition names an action of the application needs no code.
     ///
     /// # Errors
-    /// There is no such command, or its plugin returned an error or broke down.
+    /// There is no such command, its plugin returned an error or broke down, or may not cause the action.
     pub async fn run_command(
         &self,
         name: &str,
@@ -106,8 +104,15 @@ impl Runtime {
         services: Option<Services>,
         token: CancellationToken,
     ) -> Result<Vec<HostAction>, CommandError> {
+        let current = self.registry.current().command(name).filter(|loaded| !loaded.is_outdated());
+        if let Some(action) = current.and_then(|loaded| self.action_of(&loaded, name, input)) {
+            return Ok(vec![action?]);
+        }
         let found = self.registry.command(name, &token).await;
         let loaded = found.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
+        if let Some(action) = self.action_of(&loaded, name, input) {
+            return Ok(vec![action?]);
+        }
         let job = RunCommand {
             context: self.call_context(&loaded, format!("/{name}"), session_id.to_owned()),
             name: name.to_owned(),
@@ -120,7 +125,11 @@ impl Runtime {
             let message = format!("{} actions of one command, of at most {MAX_ACTIONS}", actions.len());
             return Err(FaultKind::Contract { message }.for_plugin(&loaded.program().name).into());
         }
-        Ok(actions.into_iter().map(action).collect())
+        let host_action = |action| match action {
+            wit::Action::Other(other) => self.other_action(&loaded, name, other.name, other.argument),
+            action => Ok(simple_action(action)),
+        };
+        actions.into_iter().map(host_action).collect()
     }
 
     /// Completes the argument of a command, given the part that was typed. Returns nothing when the plugin does not
@@ -205,7 +214,8 @@ impl InstanceJob for CompleteArgument {
     }
 }
 
-fn action(action: wit::Action) -> HostAction {
+/// Converts an action with a case of its own.
+fn simple_action(action: wit::Action) -> HostAction {
     match action {
         wit::Action::Print(text) => HostAction::Print(text),
         wit::Action::Submit(text) => HostAction::Submit(text),
@@ -217,8 +227,6 @@ fn action(action: wit::Action) -> HostAction {
         wit::Action::Fork => HostAction::Fork,
         wit::Action::ReloadPlugins => HostAction::ReloadPlugins,
         wit::Action::Quit => HostAction::Quit,
-        wit::Action::Other(other) => {
-            HostAction::Unknown { name: clip(&other.name, MAX_NAME_BYTES).to_owned(), argument: other.argument }
-        }
+        wit::Action::Other(other) => HostAction::Unknown { name: other.name, argument: other.argument },
     }
 }

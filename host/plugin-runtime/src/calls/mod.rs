@@ -4,6 +4,7 @@
 //! an earlier one of a plugin of lifetime `reused` ([`idle`]) or on the one instance of a plugin of lifetime `session`
 //! ([`session`]), on another thread ([`handover`]), under a deadline and with the [`state`] that host imports see.
 
+mod actions;
 pub(crate) mod commands;
 mod executor;
 mod handover;

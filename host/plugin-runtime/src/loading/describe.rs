@@ -96,6 +96,21 @@ fn tool(tool: wit::ToolDefinition) -> OfferedTool {
     }
 }
 
+/// The members of a command's `extra` that the host knows.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case", default)]
+struct CommandExtra {
+    action: Option<String>,
+    bare_action: Option<String>,
+}
+
 fn command(command: wit::CommandDefinition) -> OfferedCommand {
-    OfferedCommand { name: command.name, description: command.description, argument_hint: command.argument_hint }
+    let extra = command.extra.and_then(|json| serde_json::from_str::<CommandExtra>(&json).ok()).unwrap_or_default();
+    OfferedCommand {
+        name: command.name,
+        description: command.description,
+        argument_hint: command.argument_hint,
+        action: extra.action,
+        bare_action: extra.bare_action,
+    }
 }

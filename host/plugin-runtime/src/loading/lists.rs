@@ -5,6 +5,7 @@
 //! ceiling of its grants.
 
 use crate::load_error::LoadError;
+use crate::loading::command_definition::CommandDefinition;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::InstanceTemplate;
 use crate::loading::served::Served;
@@ -38,17 +39,6 @@ pub(crate) struct ListedTool {
     /// JSON that each call gets back.
     pub(crate) route: Option<Arc<str>>,
     pub(crate) served: Served,
-}
-
-/// A slash command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandDefinition {
-    /// The name without the slash.
-    pub name: String,
-    /// A description of one line.
-    pub description: String,
-    /// A placeholder for the argument, shown after the name.
-    pub argument_hint: Option<String>,
 }
 
 impl Lists {
@@ -248,5 +238,6 @@ fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
 }
 
 fn command_from(command: OfferedCommand) -> CommandDefinition {
-    CommandDefinition { name: command.name, description: command.description, argument_hint: command.argument_hint }
+    let OfferedCommand { name, description, argument_hint, action, bare_action } = command;
+    CommandDefinition { name, description, argument_hint, action, bare_action }
 }

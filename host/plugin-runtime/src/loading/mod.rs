@@ -6,6 +6,7 @@
 //! these steps.
 
 pub(crate) mod code;
+pub(crate) mod command_definition;
 pub(crate) mod compile;
 pub(crate) mod describe;
 pub(crate) mod described;

@@ -48,4 +48,10 @@ pub(crate) struct OfferedCommand {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) argument_hint: Option<String>,
+    /// The name of the application's action that the command stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<String>,
+    /// The name of the action of the command without an argument.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bare_action: Option<String>,
 }

@@ -132,7 +132,8 @@ pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Resu
         tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines + extra
     };
     let of_command = |command: &OfferedCommand| {
-        command.name.len() + command.description.len() + command.argument_hint.as_ref().map_or(0, String::len)
+        let options = [&command.argument_hint, &command.action, &command.bare_action];
+        command.name.len() + command.description.len() + options.into_iter().flatten().map(String::len).sum::<usize>()
     };
     let total = tools.iter().map(of_tool).sum::<usize>() + commands.iter().map(of_command).sum::<usize>();
     match total <= most {
@@ -172,7 +173,14 @@ pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
 /// Checks the texts of a command, but not its name.
 pub(crate) fn check_command(command: &OfferedCommand) -> Result<(), String> {
     check_bytes("description", &command.description, MAX_ABOUT, LineCount::Many)?;
-    check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, LineCount::One)
+    for (what, text) in [
+        ("argument hint", &command.argument_hint),
+        ("`action`", &command.action),
+        ("`bare-action`", &command.bare_action),
+    ] {
+        check_bytes(what, text.as_deref().unwrap_or_default(), MAX_HINT, LineCount::One)?;
+    }
+    Ok(())
 }
 
 /// Checks all names and texts in a schema. Values, such as the values of `enum`, may hold carriage returns.

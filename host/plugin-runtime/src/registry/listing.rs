@@ -3,6 +3,7 @@
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::convert;
 use crate::loading::code::CodeOrigin;
+use crate::loading::command_definition::CommandDefinition;
 use crate::loading::source::PluginSource;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
@@ -97,10 +98,11 @@ impl PluginSet {
             .collect()
     }
 
-    pub(super) fn command_infos(&self) -> Vec<wit::CommandInfo> {
+    pub(super) fn command_infos(&self, is_offered: &dyn Fn(&CommandDefinition) -> bool) -> Vec<wit::CommandInfo> {
         let commands =
             self.loaded().iter().flat_map(|loaded| loaded.lists.commands.iter().map(move |command| (loaded, command)));
         commands
+            .filter(|(_, command)| is_offered(command))
             .map(|(loaded, command)| wit::CommandInfo {
                 name: command.name.clone(),
                 description: command.description.clone(),

@@ -33,6 +33,7 @@ use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
 use crate::host_info::GenerationSettings;
 use crate::host_info::LoadedPlugins;
+use crate::loading::command_definition::CommandDefinition;
 use crate::loading::source::{FileOrigin, PluginSource, Stamp};
 use crate::policy::PluginPolicy;
 use crate::registry::attempt::{FileState, LoadAttempt, Loading, Phase, end_of};
@@ -412,8 +413,8 @@ impl LoadedPlugins for Registry {
         self.current().tool_infos()
     }
 
-    fn commands(&self) -> Vec<wit::CommandInfo> {
-        self.current().command_infos()
+    fn commands(&self, is_offered: &dyn Fn(&CommandDefinition) -> bool) -> Vec<wit::CommandInfo> {
+        self.current().command_infos(is_offered)
     }
 
     fn plugins(&self) -> Vec<wit::PluginInfo> {

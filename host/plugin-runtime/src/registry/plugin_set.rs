@@ -1,6 +1,6 @@
 //! The plugins that calls see: an immutable snapshot.
 
-use crate::loading::lists::{CommandDefinition, ListedTool};
+use crate::loading::lists::ListedTool;
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::slot::PluginSlot;
 use pinion_protocol::{HookPoint, Instructions, ToolDefinition};
@@ -84,10 +84,6 @@ impl PluginSet {
     /// All tools, including tools that serve only as resources.
     pub(crate) fn all_tools(&self) -> impl Iterator<Item = &ListedTool> {
         self.loaded.iter().flat_map(|loaded| &loaded.lists.tools)
-    }
-
-    pub(crate) fn commands(&self) -> impl Iterator<Item = &CommandDefinition> {
-        self.loaded.iter().flat_map(|loaded| &loaded.lists.commands)
     }
 
     pub(crate) fn instructions(&self) -> impl Iterator<Item = &Instructions> {

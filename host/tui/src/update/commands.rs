@@ -1,6 +1,6 @@
-//! Slash commands of the UI itself. They take effect at once, also while the agent works.
+//! Slash commands that the UI carries out. They take effect at once, also while the agent works.
 
-use crate::commands::command_of;
+use crate::commands::{UiCommand, command_of};
 use crate::dialog::picker::Pick;
 use crate::input::UiRequest;
 use crate::update::{ASKING, App};
@@ -8,39 +8,40 @@ use pinion_protocol::text::count;
 use std::time::Duration;
 
 impl App {
-    /// Runs a command of the UI. Returns `false` if the text is not such a command.
+    /// Carries out a command that the UI has a part in. Returns `false` if the text is not such a command.
     pub(super) fn own_command(&mut self, text: &str, now: Duration) -> bool {
         if matches!(text.trim(), "exit" | "quit") {
             self.quit(now);
             return true;
         }
         let Some((name, argument)) = command_of(text) else { return false };
-        match (name, argument) {
-            ("exit" | "quit", "") => self.quit(now),
-            ("copy", argument) => self.copy_command(argument, now),
-            ("editor", text) => self.requests.push(UiRequest::Edit(text.to_owned())),
-            ("keys", _) => self.list_keys(now),
-            ("resume", "") => self.requests.push(UiRequest::List(Pick::Session)),
-            ("model", "") => self.requests.push(UiRequest::List(Pick::Model)),
-            ("theme", "") => self.requests.push(UiRequest::List(Pick::Theme)),
-            ("theme", name) => self.requests.push(UiRequest::Theme(name.to_owned())),
-            ("plan", task) => self.plan_command(task, now),
-            ("execute", file) => self.execute_command(file, now),
-            ("btw", "") => self.hint("`/btw` takes a question", now),
-            ("btw", question) => {
+        let known = self.commands.iter().find(|command| command.name == name);
+        let Some(command) = known.and_then(|known| known.ui_command(argument)) else { return false };
+        match (command, argument) {
+            (UiCommand::Quit, _) => self.quit(now),
+            (UiCommand::Copy, argument) => self.copy_command(argument, now),
+            (UiCommand::Edit, text) => self.requests.push(UiRequest::Edit(text.to_owned())),
+            (UiCommand::Keys, _) => self.list_keys(now),
+            (UiCommand::ChooseSession, _) => self.requests.push(UiRequest::List(Pick::Session)),
+            (UiCommand::ChooseModel, _) => self.requests.push(UiRequest::List(Pick::Model)),
+            (UiCommand::Theme, "") => self.requests.push(UiRequest::List(Pick::Theme)),
+            (UiCommand::Theme, name) => self.requests.push(UiRequest::Theme(name.to_owned())),
+            (UiCommand::Plan, task) => self.plan_command(task, now),
+            (UiCommand::Execute, file) => self.execute_command(file, now),
+            (UiCommand::Aside, "") => self.hint("`/btw` takes a question", now),
+            (UiCommand::Aside, question) => {
                 self.transcript.follow();
                 self.hint(ASKING, now);
                 self.asides += 1;
                 self.requests.push(UiRequest::Aside(question.to_owned()));
             }
-            (name, argument) if self.commands.iter().any(|command| command.name == name && command.is_immediate) => {
+            (UiCommand::Immediate | UiCommand::Mode, argument) => {
                 self.transcript.follow();
-                if name == "mode" && !argument.is_empty() {
+                if command == UiCommand::Mode && !argument.is_empty() {
                     self.leave_plan_mode();
                 }
                 self.requests.push(UiRequest::Own(text.to_owned()));
             }
-            _ => return false,
         }
         true
     }

@@ -16,12 +16,13 @@ pub(crate) use self::completion::Popup;
 use self::plan::Planning;
 use self::queue::InputQueue;
 
+use crate::commands::SlashCommand;
 use crate::composer::Composer;
 use crate::dialog::approval::{Approval, ApprovalAnswer};
 use crate::dialog::picker::Picker;
 use crate::dialog::plugin::{DialogReply, PluginDialog};
 use crate::highlight::HighlightJob;
-use crate::input::{Facts, Input, SlashCommand, UiRequest};
+use crate::input::{Facts, Input, UiRequest};
 use crate::keys::KeyMap;
 use crate::links::Links;
 use crate::shorten::short;

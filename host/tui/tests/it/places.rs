@@ -177,7 +177,7 @@ pub(crate) fn inputs(text: &str) -> Vec<Input> {
         Input::Offer(own()),
         Input::Returned(vec![own(); 2]),
         Input::Finished,
-        Input::Commands(vec![SlashCommand { name: own(), hint: own(), description: own(), is_immediate: true }]),
+        Input::Commands(vec![SlashCommand { name: own(), hint: own(), description: own(), ..SlashCommand::default() }]),
         Input::Completions(1, vec![choice()]),
         Input::Files { paths: vec![own()].into(), is_cut: true },
         Input::Relisted(Session, vec![choice(); 2]),

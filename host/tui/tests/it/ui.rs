@@ -6,7 +6,8 @@ use pinion_protocol::{
     ToolResultMessage, TurnTrigger, Usage,
 };
 use pinion_tui::{
-    App, ApprovalQuestion, Buffer, Facts, Highlighter, Input, Rect, SlashCommand, UiRequest, UiSettings, text_of,
+    App, ApprovalQuestion, Buffer, Facts, Highlighter, Input, Rect, SlashCommand, UiCommand, UiRequest, UiSettings,
+    text_of,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -17,6 +18,10 @@ pub(crate) struct Ui {
     pub(crate) now: Duration,
     pub(crate) size: (u16, u16),
     highlighter: Highlighter,
+    /// The commands that tests complete.
+    commands: Vec<SlashCommand>,
+    /// Commands that the UI carries out, which are known while a message is sent.
+    other_commands: Vec<SlashCommand>,
 }
 
 impl Ui {
@@ -35,20 +40,39 @@ impl Ui {
             now: Duration::ZERO,
             size: (columns, rows),
             highlighter: Highlighter::default(),
+            commands: Vec::new(),
+            other_commands: Vec::new(),
         };
         let command = |name: &str, hint: &str, description: &str| SlashCommand {
             name: name.into(),
             hint: hint.into(),
             description: description.into(),
-            is_immediate: false,
+            ..SlashCommand::default()
         };
-        let immediate = |command: SlashCommand| SlashCommand { is_immediate: true, ..command };
-        ui.input(Input::Commands(vec![
+        let at_once = |name: &str, action| SlashCommand { action: Some(action), ..command(name, "", "") };
+        let bare = |name: &str, action| SlashCommand { bare_action: Some(action), ..command(name, "", "") };
+        ui.commands = vec![
             command("compact", "[INSTRUCTIONS]", "Summarize the conversation to free context"),
             command("cost", "", "Show what the session cost"),
-            immediate(command("mode", "[MODE]", "Show or change the mode")),
-            command("model", "[MODEL]", "Show or change the model"),
-        ]));
+            SlashCommand { action: Some(UiCommand::Mode), ..command("mode", "[MODE]", "Show or change the mode") },
+            SlashCommand {
+                bare_action: Some(UiCommand::ChooseModel),
+                ..command("model", "[MODEL]", "Show or change the model")
+            },
+        ];
+        ui.other_commands = vec![
+            at_once("btw", UiCommand::Aside),
+            at_once("copy", UiCommand::Copy),
+            at_once("editor", UiCommand::Edit),
+            at_once("execute", UiCommand::Execute),
+            bare("exit", UiCommand::Quit),
+            at_once("keys", UiCommand::Keys),
+            at_once("plan", UiCommand::Plan),
+            bare("quit", UiCommand::Quit),
+            bare("resume", UiCommand::ChooseSession),
+            at_once("theme", UiCommand::Theme),
+        ];
+        ui.input(Input::Commands(ui.commands.clone()));
         ui.approval("asks");
         ui
     }
@@ -113,7 +137,11 @@ impl Ui {
     /// Types a message and sends it.
     pub(crate) fn send(&mut self, text: &str) -> Vec<UiRequest> {
         self.types(text);
-        self.key(KeyCode::Enter)
+        let all = self.commands.iter().chain(&self.other_commands).cloned().collect();
+        self.input(Input::Commands(all));
+        let requests = self.key(KeyCode::Enter);
+        self.input(Input::Commands(self.commands.clone()));
+        requests
     }
 
     /// Types a message and sends it after the end of the work. Returns the requests besides those that keep it.

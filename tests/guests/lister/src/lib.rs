@@ -22,6 +22,10 @@ struct Listed {
     description: String,
     schema: String,
     guidelines: Vec<String>,
+    /// JSON for the definition of a command.
+    extra: Option<String>,
+    /// The name and the argument of the action that the command returns.
+    action: Option<(String, Option<String>)>,
 }
 
 /// A result or error.
@@ -117,7 +121,7 @@ impl wit_commands::Guest for Lists {
             name: command.name,
             description: command.description,
             argument_hint: Some(command.label),
-            extra: None,
+            extra: command.extra,
         };
         Ok(settings().commands.into_iter().map(command).collect())
     }
@@ -126,8 +130,11 @@ impl wit_commands::Guest for Lists {
         Vec::new()
     }
 
-    fn run_command(_: types::CallContext, _: String, _: String) -> Result<Vec<wit_commands::Action>, String> {
-        Ok(Vec::new())
+    fn run_command(_: types::CallContext, name: String, _: String) -> Result<Vec<wit_commands::Action>, String> {
+        let action =
+            settings().commands.into_iter().find(|command| command.name == name).and_then(|found| found.action);
+        let other = |(name, argument)| wit_commands::Action::Other(wit_commands::OtherAction { name, argument });
+        Ok(action.map(other).into_iter().collect())
     }
 }
 

@@ -2,9 +2,8 @@
 
 use crate::commands::model::tokens;
 use crate::output::age;
-use crate::run::full::arguments;
+use crate::run::actions::definition::{ActionTable, find_action};
 use crate::run::full::said::UiInbox;
-use crate::run::own_commands;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_app::base::Base;
@@ -13,10 +12,10 @@ use pinion_app::files::repository::{Links, Repository};
 use pinion_app::model::info::SessionInfo;
 use pinion_app::sessions::short_id;
 use pinion_exclusions::Finder;
-use pinion_plugin_runtime::{FileList, HostInfo as _, Runtime, list_files};
+use pinion_plugin_runtime::{CommandDefinition, FileList, HostInfo as _, Runtime, list_files};
 use pinion_providers::ThinkingStyle;
 use pinion_session_store::{ListScope, SessionDirectory, Summary};
-use pinion_tui::{Input, NESTED, Pick, PickChoice, SlashCommand, Tone, matching};
+use pinion_tui::{Input, NESTED, Pick, PickChoice, SlashCommand, Tone};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::io;
@@ -32,8 +31,6 @@ const MAX_HEAD: u64 = 4_096;
 const MAX_PARENTS: usize = 200;
 /// Generations that are indented.
 const MAX_INDENT: usize = 4;
-/// Maximum bytes of a completion.
-const MAX_INSERT: usize = 4_000;
 
 /// Lists models: the one in use, models of servers in the config, models of providers with a key, and all others. Of a
 /// family, the latest by name comes first.
@@ -101,7 +98,7 @@ struct ListedSession {
 
 /// Lists the sessions of the workspace or of all, the latest first, each with its forks and the sessions of its sub-agents
 /// below it. Blocks.
-pub(super) fn sessions(base: &Base, pick: Pick) -> Vec<PickChoice> {
+pub(in crate::run) fn sessions(base: &Base, pick: Pick) -> Vec<PickChoice> {
     let directory = SessionDirectory::new(base.paths.sessions());
     let scope = if pick == Pick::AllSessions { ListScope::All } else { ListScope::Workspace(&base.workspace) };
     let Ok(listing) = directory.list(scope) else { return Vec::new() };
@@ -225,49 +222,22 @@ fn branch_of(repository: &Repository) -> Option<String> {
     Some(branch.map_or_else(|| head.chars().take(8).collect(), str::to_owned))
 }
 
-/// Lists all slash commands, of plugins and of pinion itself.
-pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashCommand> {
-    let own = info.commands();
-    let command = |command: pinion_plugin_runtime::CommandDefinition| SlashCommand {
+/// Lists all slash commands that this form of conversation can carry out.
+pub(super) fn commands(runtime: &Runtime, info: &SessionInfo, actions: ActionTable) -> Vec<SlashCommand> {
+    let infos = info.actions();
+    let ui_command =
+        |name: &Option<String>| find_action(actions, name.as_deref()?).and_then(|action| action.on_screen());
+    let command = |command: CommandDefinition| SlashCommand {
+        action: ui_command(&command.action),
+        bare_action: ui_command(&command.bare_action),
         name: command.name,
         hint: command.argument_hint.unwrap_or_default(),
         description: command.description,
-        is_immediate: false,
     };
-    let of_plugins = runtime.commands().into_iter().map(command);
-    let of_plugins = of_plugins.filter(|command| own.iter().all(|own| own.name != command.name));
-    let mut commands: Vec<SlashCommand> = of_plugins.collect();
-    commands.extend(own.iter().map(|command| SlashCommand {
-        name: command.name.to_owned(),
-        hint: command.hint.to_owned(),
-        description: command.description.to_owned(),
-        is_immediate: own_commands::is_immediate(command.name),
-    }));
+    let offered = runtime.commands().into_iter().filter(|command| command.is_offered(&infos));
+    let mut commands: Vec<SlashCommand> = offered.map(command).collect();
     commands.sort_by(|a, b| a.name.cmp(&b.name));
     commands
-}
-
-/// Completes the argument of a slash command, of pinion itself or of a plugin. Values that cannot be shown unchanged are
-/// skipped.
-pub(super) async fn completions(base: &Base, runtime: &Runtime, command: String, argument: String) -> Vec<PickChoice> {
-    let (of, own) = (base.clone(), command.clone());
-    let own = tokio::task::spawn_blocking(move || arguments::of_own(&of, &own)).await;
-    if let Ok(Some(choices)) = own {
-        let choices = choices.into_iter().filter(|choice| is_plain(&choice.value)).collect();
-        return matching(&argument, choices);
-    }
-    let values = runtime.complete(&command, &argument).await;
-    let values = values.into_iter().filter(|completion| is_plain(&completion.value));
-    let choice = |completion: pinion_plugin_runtime::Completion| PickChoice {
-        label: completion.value.clone(),
-        value: completion.value,
-        detail: completion.description.unwrap_or_default(),
-    };
-    values.map(choice).collect()
-}
-
-fn is_plain(value: &str) -> bool {
-    value.len() <= MAX_INSERT && pinion_agent::text::find_unsafe(value, false).is_none()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! and the files. Messages and slash commands take the same way as in a conversation by lines ([`Chat::enter`]).
 
 mod approver;
-mod arguments;
 mod canvas;
 mod clipboard;
 mod drafts;
@@ -12,7 +11,7 @@ mod editor;
 mod history;
 mod keyboard;
 mod light;
-mod lists;
+pub(super) mod lists;
 mod opening;
 mod planning;
 mod requests;
@@ -28,17 +27,17 @@ pub(crate) use self::editor::editor_command;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::output::{Text, text};
 use crate::process::signals::{self, interruptible};
-use crate::run::actions::NextPrompt;
+use crate::run::actions::definition::{ActionTable, describe_actions};
 use crate::run::chat::Chat;
 use crate::run::full::approver::UiApprover;
 use crate::run::full::drafts::Drafts;
 use crate::run::full::opening::OpeningScreen;
 use crate::run::full::said::UiInbox;
-use crate::run::full::settings::{of_screen, settings};
+use crate::run::full::settings::settings;
 use crate::run::full::ui::{Connections, Ui, UiWork};
 use crate::run::images::Prompt;
-use crate::run::own_commands::COMMANDS;
 use crate::run::pending::PendingMessages;
+use crate::run::perform::NextPrompt;
 use crate::run::voice::Voice;
 use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, Status};
@@ -53,7 +52,13 @@ use tokio::sync::mpsc;
 const CHANNEL: usize = 1024;
 
 /// Converses on the whole screen, or inline.
-pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inline: bool) -> Result<()> {
+pub(crate) async fn run(
+    base: &Base,
+    args: &RunArgs,
+    global: &GlobalArgs,
+    actions: ActionTable,
+    is_inline: bool,
+) -> Result<()> {
     // The list is above a new session, which leaves nothing behind if another one is chosen.
     let is_choosing = args.chooses_session();
     let args = &RunArgs { resume: args.resume.clone().filter(|_| !is_choosing), ..args.clone() };
@@ -71,9 +76,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
         .await?;
     let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
     notices.startup_is_over();
-    ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
+    ready.info.offer(describe_actions(actions, true));
     let pending = PendingMessages::default();
-    let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: pending.clone() };
+    let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: pending.clone(), actions };
     let facts = chat.facts();
     let is_new = chat.ready.session.history.messages.is_empty() && args.prompt.is_empty();
     chat.show_session();
@@ -87,8 +92,19 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, is_inl
     let events = chat.ready.agent.subscribe(CHANNEL);
     let (agent, runtime, info) = (chat.ready.agent.clone(), chat.ready.runtime.clone(), chat.ready.info.clone());
     let (drafts, draft) = Drafts::open(base, &chat.ready.session.id, args.continues());
-    let connections =
-        Connections { base: base.clone(), agent, runtime, info, events, asked, said, notices, drafts, pending };
+    let connections = Connections {
+        base: base.clone(),
+        agent,
+        runtime,
+        info,
+        events,
+        asked,
+        said,
+        notices,
+        drafts,
+        pending,
+        actions,
+    };
     let opening = opening.map_or_else(|| OpeningScreen::new(base, settings), Ok)?;
     let mut ui = Ui::open(connections, opening, draft);
     if is_choosing {

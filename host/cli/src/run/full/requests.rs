@@ -1,15 +1,19 @@
 //! The requests of the UI, which this program carries out.
 
 use crate::process::signals;
+use crate::run::actions::definition::{ActionScene, find_action};
+use crate::run::arguments::complete_argument;
 use crate::run::full::approver::AnswerChannel;
 use crate::run::full::editor::Editing;
 use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::ui::{Ui, UiWork};
 use crate::run::full::{clipboard, history, lists, sessions, themes};
 use crate::run::images::with_images;
-use crate::run::{aside, keep, own_commands};
+use crate::run::modes;
+use crate::run::side_question;
 use pinion_app::base::Base;
 use pinion_app::failure::Result;
+use pinion_plugin_runtime::HostAction;
 use pinion_tui::terminal;
 use pinion_tui::{Input, Pick, Tone, UiRequest};
 use std::time::Duration;
@@ -28,11 +32,11 @@ impl Ui {
             UiRequest::Resume(id) => self.work.push_back(UiWork::Resume(id)),
             UiRequest::Own(line) => self.own(&line),
             UiRequest::NextThinking => {
-                let level = own_commands::next_thinking(&self.to.agent);
+                let level = modes::next_thinking(&self.to.agent);
                 self.refresh();
                 self.input(Input::Remark(format!("thinking: {level}, from the next message on")));
             }
-            UiRequest::Mode(name) => own_commands::set_mode(&self.to.agent, &name),
+            UiRequest::Mode(name) => modes::set_mode(&self.to.agent, &name),
             UiRequest::Theme(name) => match self.look.choose(&self.to.base, &name) {
                 Ok(theme) => {
                     self.input(Input::Theme(theme));
@@ -79,7 +83,7 @@ impl Ui {
             UiRequest::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
             UiRequest::Aside(question) => {
                 let token = self.asides.child_token();
-                aside::ask(self.to.said.clone(), self.to.agent.clone(), question, token);
+                side_question::ask(self.to.said.clone(), self.to.agent.clone(), question, token);
             }
             UiRequest::CancelAsides => std::mem::take(&mut self.asides).cancel(),
             UiRequest::Copy(text) => {
@@ -117,22 +121,31 @@ impl Ui {
         with_it.into_iter().chain([message]).for_each(|message| steering.push_patient(message));
     }
 
-    /// Runs a command of pinion itself.
+    /// Runs a command whose action takes effect at once.
     fn own(&mut self, line: &str) {
-        let (agent, base) = (&self.to.agent, &self.to.base);
-        let ran = pinion_tui::command_of(line).and_then(|(name, arguments)| match name {
-            keep::NAME => Some(keep::keep(arguments.trim(), agent, base, self.look.chosen())),
-            _ => own_commands::run(name, arguments, agent, base),
-        });
-        ran.into_iter().for_each(|page| self.to.said.page(&page));
+        let named =
+            pinion_tui::command_of(line).and_then(|(name, arguments)| self.to.runtime.bound_action(name, arguments));
+        match named {
+            Some(Ok(HostAction::Perform { name, arguments })) => {
+                let scene = ActionScene { agent: &self.to.agent, base: &self.to.base, theme: self.look.chosen() };
+                let action = find_action(self.to.actions, &name);
+                let page = action.and_then(|action| action.perform_at_once(&scene, &arguments));
+                page.into_iter().for_each(|page| self.to.said.page(&page));
+            }
+            Some(Err(error)) => self.to.said.push_input(Input::Note(Tone::Warning, format!("{error:#}"))),
+            // A plugin was replaced meanwhile.
+            _ => self.work.push_back(UiWork::Line(line.to_owned())),
+        }
         self.refresh();
     }
 
     /// Completes an argument, instead of the text that was typed before.
     fn complete(&mut self, id: u64, command: String, argument: String) {
         let (said, runtime, base) = (self.to.said.clone(), self.to.runtime.clone(), self.to.base.clone());
+        let actions = self.to.actions;
         let completing = tokio::spawn(async move {
-            said.push_input(Input::Completions(id, lists::completions(&base, &runtime, command, argument).await));
+            let choices = complete_argument(&base, &runtime, actions, &command, &argument).await;
+            said.push_input(Input::Completions(id, choices));
         });
         if let Some(stale) = self.completing.replace(completing.abort_handle()) {
             stale.abort();

@@ -6,20 +6,9 @@ use pinion_app::base::Base;
 use pinion_app::config::file::Notify;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::names::nearest;
-use pinion_plugin_runtime::HostCommand;
 use pinion_tui::terminal::{Multiplexer, Notification};
 use pinion_tui::{KeyMap, StatusSegment, TerminalIndicators, UiSettings};
 use std::time::Duration;
-
-/// Returns the slash commands of the UI itself.
-pub(super) fn of_screen() -> impl Iterator<Item = HostCommand> {
-    let command = |command: &pinion_tui::UiCommand| HostCommand {
-        name: command.name,
-        hint: command.hint,
-        description: command.description,
-    };
-    pinion_tui::COMMANDS.iter().map(command)
-}
 
 /// Converts the settings.
 ///

@@ -158,7 +158,7 @@ fn file(base: &Base, name: &str) -> Result<Theme> {
 }
 
 /// Lists all themes.
-pub(super) fn list(base: &Base) -> Vec<PickChoice> {
+pub(in crate::run) fn list(base: &Base) -> Vec<PickChoice> {
     let about = ["the terminal's own colours", "for a dark background", "for a light background", "no colours"];
     let automatic = std::iter::once((AUTOMATIC.to_owned(), "dark or light, as the terminal".to_owned()));
     let own = Theme::NAMES.iter().zip(about).map(|(name, about)| ((*name).to_owned(), about.to_owned()));

@@ -3,6 +3,7 @@
 use crate::output::has_left;
 use crate::output::terminal::Style;
 use crate::process::signals::{self, Ending};
+use crate::run::actions::definition::ActionTable;
 use crate::run::full::approver::{AnswerChannel, UiQuestion, withdrawn};
 use crate::run::full::canvas::Canvas;
 use crate::run::full::drafts::{Drafts, MessageDraft};
@@ -15,7 +16,7 @@ use crate::run::full::said::UiInbox;
 use crate::run::full::settings::has_marks;
 use crate::run::full::themes::ThemeChoice;
 use crate::run::full::{editor, history, lists};
-use crate::run::own_commands;
+use crate::run::modes;
 use crate::run::pending::PendingMessages;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
@@ -77,6 +78,7 @@ pub(super) struct Connections {
     pub(super) notices: Arc<PluginNotices>,
     pub(super) drafts: Drafts,
     pub(super) pending: PendingMessages,
+    pub(super) actions: ActionTable,
 }
 
 /// The UI on the terminal.
@@ -440,7 +442,7 @@ impl Ui {
         self.input(Input::Facts(Facts {
             model: self.to.info.model(),
             approval: approval.to_owned(),
-            thinking: own_commands::thinking_level(&self.to.agent).map(str::to_owned),
+            thinking: modes::thinking_level(&self.to.agent).map(str::to_owned),
             context: estimate.tokens,
             window: estimate.window,
             assumed_window: compaction.assumed_window.filter(|_| compaction.automatic),
@@ -453,6 +455,6 @@ impl Ui {
             cached: totals.spend.usage.cache_read,
             session: short_id(&self.session()).to_owned(),
         }));
-        self.input(Input::Commands(lists::commands(&self.to.runtime, &self.to.info)));
+        self.input(Input::Commands(lists::commands(&self.to.runtime, &self.to.info, self.to.actions)));
     }
 }

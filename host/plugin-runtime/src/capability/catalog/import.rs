@@ -5,11 +5,9 @@ use crate::bindings::pinion::plugin::catalog::{self, CommandInfo, ModelInfo, Plu
 use crate::calls::state::State;
 use crate::convert::count;
 use crate::host_info::LoadedPlugins;
+use crate::loading::command_definition::CommandDefinition;
 use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};
-
-/// The provider of commands that no plugin offers.
-const APPLICATION: &str = "pinion";
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     catalog::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
@@ -21,17 +19,9 @@ impl catalog::Host for State {
     }
 
     async fn commands(&mut self) -> wasmtime::Result<Vec<CommandInfo>> {
-        let mut commands = self.loaded_plugins().map(|plugins| plugins.commands()).unwrap_or_default();
-        let own = self.granted().map(|state| state.info.commands()).unwrap_or_default();
-        // The application's own commands win over plugins' commands.
-        commands.retain(|command| own.iter().all(|own| own.name != command.name));
-        commands.extend(own.into_iter().map(|command| CommandInfo {
-            name: command.name.to_owned(),
-            description: command.description.to_owned(),
-            argument_hint: Some(command.hint.to_owned()).filter(|hint| !hint.is_empty()),
-            plugin: APPLICATION.to_owned(),
-        }));
-        Ok(commands)
+        let actions = self.granted().map(|state| state.info.actions()).unwrap_or_default();
+        let is_offered = |command: &CommandDefinition| command.is_offered(&actions);
+        Ok(self.loaded_plugins().map(|plugins| plugins.commands(&is_offered)).unwrap_or_default())
     }
 
     async fn plugins(&mut self) -> wasmtime::Result<Vec<PluginInfo>> {

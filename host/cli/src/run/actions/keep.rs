@@ -1,19 +1,43 @@
 //! `/keep`: writes a choice of this conversation to the user's config, so that all others begin with it.
 
+use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
 use pinion_agent::Agent;
 use pinion_app::base::Base;
 use pinion_app::config::edit;
 use pinion_app::options::THINKING_LEVELS;
+use pinion_tui::{PickChoice, UiCommand};
 
-/// Name of the command.
-pub(super) const NAME: &str = "keep";
+/// The action.
+pub(super) const ACTION: KeepChoice = KeepChoice;
+
+/// The action `keep`.
+pub(super) struct KeepChoice;
+
+impl ConversationAction for KeepChoice {
+    fn name(&self) -> &'static str {
+        "keep"
+    }
+
+    fn on_screen(&self) -> Option<UiCommand> {
+        Some(UiCommand::Immediate)
+    }
+
+    fn arguments(&self, _base: &Base) -> Option<Vec<PickChoice>> {
+        Some(CHOICES.map(|name| choice(name, "")).into())
+    }
+
+    fn perform_at_once(&self, scene: &ActionScene<'_>, arguments: &str) -> Option<String> {
+        Some(keep(arguments, scene.agent, scene.base, scene.theme))
+    }
+}
+
 /// The choices that can be kept.
-pub(super) const CHOICES: [&str; 4] = ["mode", "model", "theme", "thinking"];
+const CHOICES: [&str; 4] = ["mode", "model", "theme", "thinking"];
 
 /// Keeps a choice and returns Markdown about that. `theme` is the one that the user has chosen in this conversation.
-pub(super) fn keep(choice: &str, agent: &Agent, base: &Base, theme: Option<&str>) -> String {
+fn keep(kept: &str, agent: &Agent, base: &Base, theme: Option<&str>) -> String {
     let config = agent.config();
-    let (key, value) = match choice {
+    let (key, value) = match kept {
         "mode" => ("approve", config.ports.approval.mode().name().to_owned()),
         "model" if base.exchanges.is_scripted() => return "a script replaces the model".to_owned(),
         "model" => ("model", format!("{}/{}", config.ports.provider.name(), config.policy.model.name)),
@@ -26,7 +50,7 @@ pub(super) fn keep(choice: &str, agent: &Agent, base: &Base, theme: Option<&str>
             let name = THINKING_LEVELS.iter().find(|(_, level)| *level == now).map_or("off", |(name, _)| *name);
             ("thinking", name.to_owned())
         }
-        _ => return format!("`/{NAME}` takes one of: {}", CHOICES.join(", ")),
+        _ => return format!("`/keep` takes one of: {}", CHOICES.join(", ")),
     };
     match edit::change(&base.paths, key, Some(&value)) {
         Ok(()) => format!("`{key} = \"{value}\"` is in `{}` now", base.paths.config_file().display()),

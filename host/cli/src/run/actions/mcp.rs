@@ -3,30 +3,52 @@
 use crate::args::RunArgs;
 use crate::commands::mcp::switch_in;
 use crate::output::{count, line, short};
+use crate::process::signals::interruptible_by;
+use crate::run::actions::definition::{ConversationAction, choice};
+use crate::run::chat::Chat;
 use crate::run::context_report::{Described, Servers, described_servers};
+use crate::run::perform::NextPrompt;
 use pinion_agent::Agent;
+use pinion_agent::futures_util::future::LocalBoxFuture;
 use pinion_app::base::Base;
+use pinion_app::failure::Result;
 use pinion_app::mcp::files::file_with;
 use pinion_app::names::nearest;
 use pinion_app::run::setup::Ready;
 use pinion_mcp::config::ConfigScope;
 use pinion_mcp::{CallContext, LoginMethod, McpError, ServerInfo, ServerState};
+use pinion_tui::PickChoice;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Name of the command.
-pub(crate) const NAME: &str = "mcp";
-/// Hint about its arguments.
-pub(crate) const HINT: &str = "[tools|reload|reconnect|enable|disable|login|logout <name> [tool]]";
+/// The action.
+pub(super) const ACTION: ChangeServers = ChangeServers;
+
+/// The action `mcp`.
+pub(super) struct ChangeServers;
+
+impl ConversationAction for ChangeServers {
+    fn name(&self) -> &'static str {
+        "mcp"
+    }
+
+    fn arguments(&self, base: &Base) -> Option<Vec<PickChoice>> {
+        Some(servers(base))
+    }
+
+    fn perform<'a>(&'a self, chat: &'a mut Chat<'_>, arguments: &'a str) -> LocalBoxFuture<'a, Result<NextPrompt>> {
+        Box::pin(async move {
+            let token = CancellationToken::new();
+            let running = run(chat.base, chat.args, &chat.ready, arguments, token.clone());
+            let page = interruptible_by(move || token.cancel(), running).await.0;
+            chat.page(&page);
+            Ok(NextPrompt::default())
+        })
+    }
+}
 
 /// Runs the command and returns the Markdown that it prints. `token` cancels its waiting.
-pub(crate) async fn run(
-    base: &Base,
-    args: &RunArgs,
-    ready: &Ready,
-    arguments: &str,
-    token: CancellationToken,
-) -> String {
+async fn run(base: &Base, args: &RunArgs, ready: &Ready, arguments: &str, token: CancellationToken) -> String {
     let changed = base.refresh_offers(&args.options(), &ready.runtime).await;
     let (verb, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let done = match (verb, rest.trim()) {
@@ -36,6 +58,9 @@ pub(crate) async fn run(
     };
     done.unwrap_or_else(|CommandProblem { text, hint }| format!("{text}\n\nhint: {hint}"))
 }
+
+/// The form of the arguments.
+const HINT: &str = "[tools|reload|reconnect|enable|disable|login|logout <name> [tool]]";
 
 /// The reason why a command did nothing, and the user's remedy.
 struct CommandProblem {
@@ -279,4 +304,14 @@ fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<
         return Ok(format!("{}\n\n(only for this session: {})", list(base, agent), line(&failure.message())));
     }
     Ok(list(base, agent))
+}
+
+/// Lists the actions of `/mcp`, with the names of servers.
+fn servers(base: &Base) -> Vec<PickChoice> {
+    let config = base.mcp_config();
+    let of_server = |verb: &str| {
+        config.servers.iter().map(|server| choice(&format!("{verb} {}", server.name), "")).collect::<Vec<_>>()
+    };
+    let verbs = ["tools", "reconnect", "enable", "disable", "login", "logout"];
+    verbs.into_iter().flat_map(of_server).chain([choice("reload", "reads the files of servers again")]).collect()
 }

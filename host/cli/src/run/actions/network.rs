@@ -1,11 +1,41 @@
 //! `/net`: the network of programs, in a conversation.
 
+use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
 use pinion_app::base::Base;
 use pinion_app::process::network::NetworkReach;
 use pinion_egress::HostRule;
+use pinion_tui::{PickChoice, UiCommand};
+
+/// The action.
+pub(super) const ACTION: ChangeNetwork = ChangeNetwork;
+
+/// The action `network`.
+pub(super) struct ChangeNetwork;
+
+impl ConversationAction for ChangeNetwork {
+    fn name(&self) -> &'static str {
+        "network"
+    }
+
+    fn on_screen(&self) -> Option<UiCommand> {
+        Some(UiCommand::Immediate)
+    }
+
+    fn arguments(&self, _base: &Base) -> Option<Vec<PickChoice>> {
+        Some(vec![
+            choice("on", "programs use the whole network"),
+            choice("off", "programs have no network"),
+            choice("allow", "programs reach chosen hosts"),
+        ])
+    }
+
+    fn perform_at_once(&self, scene: &ActionScene<'_>, arguments: &str) -> Option<String> {
+        Some(change(arguments, scene.base))
+    }
+}
 
 /// Shows the network, or changes it for the rest of the session. Returns the Markdown to print.
-pub(super) fn run(arguments: &str, base: &Base) -> String {
+fn change(arguments: &str, base: &Base) -> String {
     let network = &base.network;
     let (word, host) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     match (word, host.trim()) {

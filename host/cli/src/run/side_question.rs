@@ -1,4 +1,4 @@
-//! `/btw`: a side question, which the model answers from the conversation without its becoming part of it.
+//! Side questions, which the model answers from the conversation without their becoming part of it.
 
 use crate::output::count;
 use crate::run::full::said::UiInbox;
@@ -13,9 +13,6 @@ use pinion_agent::{Agent, Context, Message, Outcome, RunEnd, ToolDefinition, Too
 use pinion_tui::Input;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// Name of the command.
-pub(crate) const NAME: &str = "btw";
 
 /// Maximum characters of a question above its answer.
 const MAX_QUESTION: usize = 300;
@@ -56,9 +53,9 @@ pub(crate) async fn answer(agent: &Agent, question: &str, token: &CancellationTo
     agent.add(totals.requests, totals.spend);
     let tokens = count(totals.spend.usage.total(), "token");
     match outcome {
-        Err(error) => format!("> /{NAME} {question}\n\n{error}"),
+        Err(error) => format!("> /btw {question}\n\n{error}"),
         Ok(outcome) => {
-            format!("> /{NAME} {question}\n\n{}\n\n({tokens}; not part of the conversation)", text(&outcome))
+            format!("> /btw {question}\n\n{}\n\n({tokens}; not part of the conversation)", text(&outcome))
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::output::{Text, count, page, text};
 use crate::process::signals::{interruptible, interruptible_by};
+use crate::run::actions::definition::find_action;
 use crate::run::chat::Chat;
 use crate::run::images::Prompt;
-use crate::run::line_editor::{KEYS, keys};
 use crate::run::voice::Voice;
-use crate::run::{aside, export, own_commands};
 use pinion_agent::Context;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::shown_directory;
@@ -35,34 +34,6 @@ pub(crate) struct NextPrompt {
 }
 
 impl Chat<'_> {
-    /// Runs a command of pinion itself; `None` if pinion has no command with this name.
-    pub(crate) async fn own_command(&mut self, name: &str, arguments: &str) -> Option<NextPrompt> {
-        if let Some(page) = own_commands::run(name, arguments, &self.ready.agent, self.base) {
-            self.page(&page);
-            return Some(NextPrompt::default());
-        }
-        if name == KEYS.name && matches!(self.voice, Voice::Lines { .. }) {
-            self.page(keys());
-            return Some(NextPrompt::default());
-        }
-        if name == aside::NAME && !arguments.is_empty() {
-            let (agent, token) = (self.ready.agent.clone(), CancellationToken::new());
-            let asking = aside::answer(&agent, arguments, &token);
-            let stop = token.clone();
-            let page = interruptible_by(move || stop.cancel(), asking).await.0;
-            self.page(&page);
-            return Some(NextPrompt::default());
-        }
-        if name == export::NAME {
-            match export::export(self.base, &self.ready.session, arguments) {
-                Ok(file) => self.write_line(&text!("wrote {}", file)),
-                Err(failure) => self.write_line(&text!("! {}", failure)),
-            }
-            return Some(NextPrompt::default());
-        }
-        self.undo_command(name, arguments).await
-    }
-
     /// Performs actions in order. Reports one that fails, and performs the others all the same.
     pub(crate) async fn perform(&mut self, actions: Vec<HostAction>) -> NextPrompt {
         let mut next = NextPrompt::default();
@@ -86,6 +57,15 @@ impl Chat<'_> {
             HostAction::Resume(id) => self.resume(id.as_deref()).await?,
             HostAction::ReloadPlugins => self.reload().await,
             HostAction::Fork => self.fork().await?,
+            HostAction::Perform { name, arguments } => {
+                let action = find_action(self.actions, &name);
+                let action = action.ok_or_else(|| Failure::failed(format!("there is no action `{name}`")))?;
+                let done = action.perform(self, &arguments).await?;
+                next.submit.extend(done.submit);
+                next.insert = done.insert.or(next.insert.take());
+                next.offer = done.offer.or(next.offer.take());
+                next.quit |= done.quit;
+            }
             HostAction::Unknown { name, argument: Some(argument) } if name == SUBMIT_CONTENT => {
                 let prompt = serde_json::from_str::<Prompt>(&argument).map_err(|problem| problem.to_string());
                 let prompt = prompt.and_then(Prompt::checked);
