@@ -235,10 +235,13 @@ fn command_of_a_plugin_cannot_change_the_mode() {
         let harmless = r#"extra = '{"action":"context"}'"#;
         let commands = [command("aa", named, ""), command("bb", "", returned), command("cc", harmless, "")];
         pinion.config(&commands.concat());
+        // Compiles the plugin, so that the conversation begins with its commands.
+        let info = pinion.run(["plugin", "info", "lister"]);
+        assert!(info.code == Some(0) && info.stdout.contains("lister"), "{info:?}");
         let script = pinion.script(&[]);
         let arguments = ["--ui", ui, "--approve", "ask", "--replay", script.to_str().unwrap()];
         let mut terminal = Terminal::start(&pinion.default_command(arguments), (100, 40), "");
-        terminal.wait_for("loaded plugin `lister`");
+        terminal.wait_for("›");
         for line in ["/aa all", "/bb"] {
             terminal.keys(&format!("{line}\r"));
             terminal.wait_for(&format!("{}: the plugin `lister` may not perform `mode`", &line[..3]));
