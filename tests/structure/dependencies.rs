@@ -9,7 +9,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-files", "pinion-protocol", "pinion-redact"]),
     ("pinion-egress", &["pinion-protocol", "pinion-redact"]),
-    ("pinion-eval", &["pinion-protocol", "pinion-session-store"]),
+    ("pinion-eval", &["pinion-files", "pinion-protocol", "pinion-session-store"]),
     ("pinion-exclusions", &[]),
     ("pinion-files", &[]),
     (

@@ -1,9 +1,9 @@
 //! Bounded reads and atomic writes, which never wait for a pipe.
 
+use pinion_files::{AtomicWrite, Durability};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Opens a regular file for reading.
 ///
@@ -58,11 +58,7 @@ pub fn open_existing(options: &mut OpenOptions, path: &Path) -> io::Result<File>
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_private(directory)?;
-    let mut file = NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    AtomicWrite::private().durability(Durability::Content).replace(path, bytes)
 }
 
 /// Creates a directory that only the user can enter, and those above it.

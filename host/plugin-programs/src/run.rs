@@ -60,7 +60,7 @@ impl ProgramRun {
     pub async fn execute(self, command: ProgramCommand) -> Result<ProgramOutput, ProgramError> {
         let started = Instant::now();
         let stdin = if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
-        let are_merged = command.args.iter().any(|argument| merges_streams(argument));
+        let are_merged = command.arguments.iter().any(|argument| merges_streams(argument));
         let Started { mut child, after, group } = spawn(&command, &self.setup, stdin)?;
         let spill = Spill::new(&self.setup.scratch, self.budget.clone());
         let mut streams = Streams::new(spill, self.max_output.min(MAX_KEPT_BYTES), &self.setup.redacted);

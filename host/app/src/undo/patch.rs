@@ -7,12 +7,11 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::undo::turns::Turns;
 use pinion_checkpoints::{CheckpointStore, Digest, Error, GapReason, PatchReport, RelPath, SnapshotLimits, Tree};
+use pinion_files::{AtomicWrite, TemporaryFile};
 use pinion_session_store::{Session, Transcript, printable};
-use std::fs::Permissions;
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
 /// Missing paths that a notice names at most.
 const MAX_NAMED: usize = 20;
@@ -53,13 +52,12 @@ impl PatchTarget {
         }
     }
 
-    fn temporary(&self) -> Result<NamedTempFile> {
+    fn temporary(&self) -> Result<TemporaryFile> {
         let made = match self.file() {
-            None => NamedTempFile::new(),
+            None => AtomicWrite::private().create_in(&std::env::temp_dir()),
             Some(path) => {
-                let mut builder = tempfile::Builder::new();
-                builder.prefix(".pinion-patch-").permissions(Permissions::from_mode(0o666));
-                builder.tempfile_in(path.parent().unwrap_or(Path::new(".")))
+                let directory = path.parent().unwrap_or(Path::new("."));
+                AtomicWrite::shared().prefix(".pinion-patch-").create_in(directory)
             }
         };
         made.map_err(|error| match self.file() {
@@ -73,7 +71,7 @@ impl PatchTarget {
 #[derive(Debug)]
 pub struct WrittenPatch {
     target: PatchTarget,
-    file: NamedTempFile,
+    file: TemporaryFile,
     report: PatchReport,
 }
 
@@ -116,7 +114,7 @@ impl WrittenPatch {
     pub fn text(&mut self) -> Result<String> {
         let mut text = String::new();
         let mut read = || {
-            self.file.seek(SeekFrom::Start(0))?;
+            self.file.as_file().seek(SeekFrom::Start(0))?;
             self.file.as_file().read_to_string(&mut text)
         };
         read().map_err(|error| Failure::failed("cannot read the patch").because(error))?;
@@ -130,13 +128,13 @@ impl WrittenPatch {
     pub fn put(mut self, stdout: &mut dyn io::Write) -> io::Result<()> {
         match self.target {
             PatchTarget::Stdout => {
-                self.file.seek(SeekFrom::Start(0))?;
-                io::copy(self.file.as_file_mut(), stdout)?;
+                self.file.as_file().seek(SeekFrom::Start(0))?;
+                io::copy(&mut self.file.as_file(), stdout)?;
                 stdout.flush()
             }
             PatchTarget::File(path) => {
                 self.file.flush()?;
-                self.file.persist(path).map(drop).map_err(|error| error.error)
+                self.file.replace(&path).map(drop).map_err(|unplaced| unplaced.cause)
             }
         }
     }

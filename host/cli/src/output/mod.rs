@@ -16,8 +16,9 @@ pub(crate) use self::prose::{Prose, page, rows};
 pub(crate) use self::report::{report, report_result, report_usage};
 pub(crate) use self::screen::TerminalScreen;
 pub(crate) use self::streams::{
-    Attention, CleanWriter, Log, Sink, StandardError, Stdout, answer, document, has_left, json, keep_out, note, patch_writer, print,
-    print_line, report_panics, result, result_if_none, showing, stdout_failure, usage, write_piece, written,
+    Attention, CleanWriter, Log, Sink, StandardError, Stdout, answer, document, has_left, json, keep_out, note,
+    patch_writer, print, print_line, report_panics, result, result_if_none, showing, stdout_failure, usage,
+    write_piece, written,
 };
 pub(crate) use self::terminal::size;
 pub(crate) use pinion_app::output::{

@@ -11,8 +11,8 @@
 
 mod properties;
 
-use crate::paths::beneath::Spot;
 use crate::open::{open_file, without_waiting};
+use crate::paths::beneath::Spot;
 use cap_std::fs::{Dir, File, OpenOptions};
 use pinion_files::NewFile;
 use std::ffi::OsStr;
