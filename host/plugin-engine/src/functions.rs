@@ -47,7 +47,7 @@ impl Sharing {
     pub fn from_component(component: &[u8], source: SourceName, generation: u32) -> Option<Self> {
         match component.len() {
             LARGE.. => Some(Self::Large),
-            _ => (generation > 1).then(|| Self::Versions(source)),
+            _ => (generation > 1).then_some(Self::Versions(source)),
         }
     }
 }
