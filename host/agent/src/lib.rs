@@ -103,20 +103,6 @@ pub mod schema {
     pub use pinion_schema::Schemas;
 }
 
-/// All names, for tests.
-#[cfg(test)]
-mod flat {
-    pub(crate) use crate::approval::Approval;
-    pub(crate) use crate::channel::*;
-    pub(crate) use crate::compaction::*;
-    pub(crate) use crate::config::*;
-    pub(crate) use crate::hooks::*;
-    pub(crate) use crate::schema::Schemas;
-    pub(crate) use crate::snapshot::*;
-    pub(crate) use crate::spawn::*;
-    pub(crate) use pinion_protocol::*;
-}
-
 #[cfg(test)]
 use flat::*;
 
@@ -129,4 +115,18 @@ struct Readme;
 #[cfg(test)]
 fn test_spawner(_: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {
     None
+}
+
+/// All names, for tests.
+#[cfg(test)]
+mod flat {
+    pub(crate) use crate::approval::Approval;
+    pub(crate) use crate::channel::*;
+    pub(crate) use crate::compaction::*;
+    pub(crate) use crate::config::*;
+    pub(crate) use crate::hooks::*;
+    pub(crate) use crate::schema::Schemas;
+    pub(crate) use crate::snapshot::*;
+    pub(crate) use crate::spawn::*;
+    pub(crate) use pinion_protocol::*;
 }

@@ -120,6 +120,15 @@ pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};
 pub use structured::{AnswerError, StructuredAnswer, answer, answer_as, answer_blocking};
 pub use sub_agents::sub_agents;
 
+#[cfg(test)]
+use flat::*;
+
+/// Returns the spawner that the tests of this crate use: sub-agents within `policy`.
+#[cfg(test)]
+fn test_spawner(policy: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {
+    Some(sub_agents(policy))
+}
+
 /// All names, for tests.
 #[cfg(test)]
 mod flat {
@@ -131,13 +140,4 @@ mod flat {
     pub(crate) use pinion_agent::spawn::*;
     pub(crate) use pinion_agent::{Agent, AgentError, Context};
     pub(crate) use pinion_protocol::*;
-}
-
-#[cfg(test)]
-use flat::*;
-
-/// Returns the spawner that the tests of this crate use: sub-agents within `policy`.
-#[cfg(test)]
-fn test_spawner(policy: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {
-    Some(sub_agents(policy))
 }
