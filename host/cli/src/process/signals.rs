@@ -212,8 +212,9 @@ pub(crate) fn undoing_shown() -> Option<String> {
 /// Suspends the program until the user's shell continues it.
 pub(crate) fn suspend() {
     #[cfg(unix)]
-    // A process can always signal itself.
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
+    // A process can always signal itself. The signal goes to this thread: one for the process may reach another thread, so
+    // that this one takes the terminal back before the process stops.
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTSTP);
 }
 
 /// Number of SIGINT on all systems.
