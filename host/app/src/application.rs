@@ -1,7 +1,6 @@
 //! Complete agents for another program, in a few lines.
 
 use crate::approve::Person;
-use crate::base::Base;
 use crate::config::{Config, secrets};
 use crate::failure::{Failure, Result};
 use crate::files::paths::{self, Paths};
@@ -10,6 +9,7 @@ use crate::plugins::sources::Purpose;
 use crate::run::notices::describe_problem;
 use crate::run::setup::Ready;
 use crate::screen::{NoScreen, Screen};
+use crate::workspace_base::Base;
 use pinion_agent::{Agent, Message, Outcome};
 use std::path::Path;
 use std::sync::Arc;

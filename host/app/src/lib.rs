@@ -2,7 +2,7 @@
 //!
 //! [`config`] decides which settings are in effect and [`trust`] which ones a project may make; [`plugins`] loads plugins
 //! with their grants, [`process`] confines the programs that they start, [`mcp`] connects servers, and [`model`] chooses
-//! models and finds their keys. They share [`base::Base`], and [`run`] puts an agent together from it.
+//! models and finds their keys. They share [`workspace_base::Base`], and [`run`] puts an agent together from it.
 //! [`application::App`] starts a complete agent in a few lines.
 //!
 //! This crate prints nothing and parses no command line: options are [`options::RunOptions`], and everything for the user
@@ -10,7 +10,6 @@
 
 pub mod application;
 pub mod approve;
-pub mod base;
 pub mod config;
 pub mod failure;
 pub mod files;
@@ -27,5 +26,6 @@ pub mod screen;
 pub mod sessions;
 pub mod trust;
 pub mod undo;
+pub mod workspace_base;
 
 pub use self::application::App;

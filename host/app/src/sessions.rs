@@ -1,7 +1,7 @@
 //! Saved sessions: their short names, and their deletion with everything that belongs to them.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
+use crate::workspace_base::Base;
 use pinion_session_store::{SessionDirectory, Summary, Transcript};
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn delete_whole(base: &Base, path: &Path) -> Result<String> {
     directory.delete(path).map_err(Failure::from)?;
     let Some(header) = transcript.as_ref().and_then(Transcript::header) else { return Ok(path.display().to_string()) };
     let failed = |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
-    crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
+    crate::files::output_directories::delete(&base.paths.output(), &header.id).map_err(failed)?;
     let failed = |error: io::Error| Failure::failed("could not delete the values of plugins").because(error);
     for id in children.iter().chain([&header.id]) {
         base.plugin_storage().remove_session(id).map_err(failed)?;

@@ -6,11 +6,11 @@
 use crate::args::{GlobalArgs, RunArgs};
 use crate::output::TerminalScreen;
 use pinion_agent::secrets::Secrets;
-use pinion_app::base::Base;
 use pinion_app::config::Config;
 use pinion_app::failure::Result;
+use pinion_app::files::output_directories::SpillDirectory;
 use pinion_app::files::paths::{self, Paths};
-use pinion_app::files::spill::SpillDirectory;
+use pinion_app::workspace_base::Base;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

@@ -1,10 +1,10 @@
 //! Changes to files of MCP servers, made in one step and under a lock.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::{self, create_directory, lock, read_settings};
 use crate::output::line;
 use crate::trust::ProjectContent;
+use crate::workspace_base::Base;
 use pinion_files::{AtomicWrite, Durability};
 use pinion_mcp::config::{ConfigScope, Editor};
 use std::path::Path;

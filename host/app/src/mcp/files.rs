@@ -4,11 +4,11 @@
 //! environment. A project's files get only variables that the user names under `[mcp]`, and a few that contain no
 //! secret.
 
-use crate::base::Base;
 use crate::files::paths::PROJECT_SERVERS;
-use crate::mcp::lazy::McpConfig;
+use crate::mcp::lazy_servers::McpConfig;
 use crate::mcp::written::WORKSPACE;
 use crate::process::hardening;
+use crate::workspace_base::Base;
 use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerFile, ServerTransport};
 use std::path::{Path, PathBuf};
 

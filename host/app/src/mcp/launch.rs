@@ -4,12 +4,12 @@
 //! says so. It has a separate directory as `/tmp`, where package managers also keep their downloads.
 
 use crate::approve::audit::Audit;
-use crate::base::Base;
 use crate::mcp::first_start::{FirstBytes, FirstStart};
 use crate::process::confinement::{Planned, SandboxedPrograms};
 use crate::process::hardening;
 use crate::process::own_command::guard_command;
-use crate::process::running::RunningProgram;
+use crate::process::running_programs::RunningProgram;
+use crate::workspace_base::Base;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pinion_agent::serde_json::json;

@@ -1,12 +1,12 @@
 //! The MCP servers of a command: made when something asks for them first, which starts and reads nothing but their files.
 
-use crate::base::Base;
 use crate::config::file::FileMcp;
 use crate::mcp::launch::ServerLauncher;
-use crate::mcp::lazy::McpConfig;
+use crate::mcp::lazy_servers::McpConfig;
 use crate::mcp::sampling::RunningCalls;
 use crate::mcp::tokens::TokenFile;
 use crate::model::proxies_or;
+use crate::workspace_base::Base;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{CallContext, ChosenProxy, HttpSettings, Ports, RequestProgress, ServerInfo, Servers};

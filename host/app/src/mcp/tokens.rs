@@ -1,7 +1,7 @@
 //! The tokens of MCP servers: in the keyring, with a pointer in a private file next to `auth.toml`, or in that file.
 
 use crate::files::private::{check, create_directory, lock, open_file, random_name, replace, try_lock};
-use crate::files::secret_place::{self, FileEntry, SecretFileEntry, SecretLocation, within};
+use crate::files::secret_storage::{self, FileEntry, SecretFileEntry, SecretLocation, within};
 use crate::output::text;
 use crate::screen::Screen;
 use futures_util::FutureExt as _;
@@ -110,7 +110,7 @@ impl TokenFile {
         let pointer = format!("{POINTER}{account}#{}", random_name()?);
         let entry = TokenEntry { file: self, key, pointer: &pointer };
         let limit = (!self.is_keyring_broken.load(Ordering::Relaxed)).then_some(PATIENCE);
-        let (place, problem) = secret_place::store(&account, value, &entry, limit).await?;
+        let (place, problem) = secret_storage::store(&account, value, &entry, limit).await?;
         match place {
             SecretLocation::Keyring => drop(self.known().insert(key.to_owned(), (pointer, value.clone()))),
             SecretLocation::File(_) => drop(self.known().remove(key)),

@@ -1,9 +1,9 @@
 //! Logging in to a provider with a browser, which gives Pinion a key.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::{random_name, random_token};
 use crate::model::key_in;
+use crate::workspace_base::Base;
 use pinion_mcp::Redirect;
 use pinion_providers::{BrowserLogin, ProviderInfo};
 use secrecy::{ExposeSecret as _, SecretString};

@@ -1,9 +1,9 @@
 //! The check of a key that the user entered, before it is stored.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::model::select::{certificates, provider_config};
 use crate::process::hardening;
+use crate::workspace_base::Base;
 use pinion_agent::provider::ProviderError;
 use pinion_providers::{KeyCheck, ProviderConfig, ProviderContext};
 use secrecy::SecretString;

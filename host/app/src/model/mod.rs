@@ -5,14 +5,14 @@ mod environment;
 pub mod exchanges;
 pub mod info;
 mod key_check;
+mod ollama_lookup;
 mod prices;
 mod select;
 mod served_window;
 mod stored_keys;
-mod unlisted;
 
 pub use self::environment::proxies_or;
 pub use self::key_check::KeyVerdict;
 pub use self::select::Chosen;
 pub use self::stored_keys::{Lacking, MAX_KEY, key_in};
-pub use crate::files::secret_place::SecretLocation;
+pub use crate::files::secret_storage::SecretLocation;

@@ -3,7 +3,6 @@
 //! The providers themselves read neither environment nor files. Besides keys, this module reads the settings that the
 //! vendors' own tools take from the environment (a region, a project, an endpoint). The config overrides them.
 
-use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::config::providers;
 use crate::failure::{Failure, Result};
@@ -14,6 +13,7 @@ use crate::model::prices::FallbackPrices;
 use crate::options::RunOptions;
 use crate::process::hardening;
 use crate::process::key_commands::KeyCommandSandbox;
+use crate::workspace_base::Base;
 use futures_util::future::join_all;
 use pinion_agent::Provider;
 use pinion_agent::provider::ThinkingLevel;

@@ -2,10 +2,10 @@
 //!
 //! A conversation asks its server once, in the background, and keeps the answer in the cache for the start of the next one.
 
-use crate::base::Base;
 use crate::files::paths::Paths;
 use crate::files::private::{create_directory, open_file, replace};
 use crate::model::Chosen;
+use crate::workspace_base::Base;
 use pinion_agent::Agent;
 use pinion_agent::provider::ProviderError;
 use pinion_providers::ServedWindow;

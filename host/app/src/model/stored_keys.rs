@@ -1,11 +1,11 @@
 //! Keys that Pinion stores for the user: in the operating system's keyring, or in `auth.toml` next to the config; and the
 //! key that a conversation lacks, which the first-run setup asks for.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::private::{create_directory, lock, owner_hint, read_settings, replace};
-use crate::files::secret_place::{self, FileEntry, SecretFileEntry, SecretLocation};
+use crate::files::secret_storage::{self, FileEntry, SecretFileEntry, SecretLocation};
 use crate::options::RunOptions;
+use crate::workspace_base::Base;
 use pinion_providers::{AuthFile, Keyring as _, PlatformKeyring, ProviderInfo};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl Base {
     pub async fn store_key(&self, provider: &str, key: &SecretString) -> Result<SecretLocation> {
         self.secrets.add(key);
         let table = AuthTable { base: self, path: &self.paths.auth_file(), provider };
-        let (place, _) = secret_place::store(provider, key, &table, Some(PATIENCE)).await?;
+        let (place, _) = secret_storage::store(provider, key, &table, Some(PATIENCE)).await?;
         Ok(place)
     }
 

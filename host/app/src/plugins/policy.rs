@@ -6,12 +6,12 @@
 //! follows the file from one generation to the next; between two processes it does not. The plugins of a project have
 //! only the grants that the user gave them with `pinion plugin grant`.
 
-use crate::base::Base;
 use crate::config::Config;
 use crate::config::file::FilePlugin;
 use crate::plugins::builtin::{BUILT_IN, SKILL_READER};
+use crate::plugins::file_stamp::Stamp;
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::stamp::Stamp;
+use crate::workspace_base::Base;
 pub use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
     Asks, Ceiling, Component, FileAccess, FileOrigin, GrantTable, Grants, Likeness, LoadError, PluginPolicy,

@@ -1,10 +1,10 @@
 //! The plugin runtime of a command.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::plugins::policy::{Binding, RuntimePolicy};
 use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
 use crate::run::notices::announce_compiling;
+use crate::workspace_base::Base;
 use pinion_plugin_runtime::{
     Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig, StartingEngine, guard_programs,
 };

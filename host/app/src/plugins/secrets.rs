@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::config::plugin_secrets::{DefinedSecret, DefinedSecrets, SecretOrigin};
 use crate::failure::with_causes;
 use crate::files::paths::Paths;
-use crate::plugins::stamp::Stamp;
+use crate::plugins::file_stamp::Stamp;
 use crate::process::hardening;
 use crate::process::key_commands::KeyCommandSandbox;
 use futures_util::FutureExt as _;

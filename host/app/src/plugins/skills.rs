@@ -14,9 +14,9 @@
 //! module only finds directories; the plugin reads them, within its grants. In a repository, a link is followed if it stays
 //! inside; the plugin reports one that leads out.
 
-use crate::base::Base;
 use crate::files::paths;
 use crate::files::repository::Repository;
+use crate::workspace_base::Base;
 use pinion_plugin_runtime::FileAccess;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The plugins that a command loads: built-in ones, those in directories, and files that the user names.
 
-use crate::base::Base;
 use crate::options::RunOptions;
 use crate::plugins::builtin::{BUILT_IN, BuiltIn, OPENAPI_BRIDGE};
+use crate::workspace_base::Base;
 use pinion_plugin_runtime::{FileOrigin, PluginDirectory, PluginSource, is_alike, plugins_in, without_links};
 use std::path::Path;
 

@@ -4,18 +4,18 @@
 //! once, before the first program; a machine without a sandbox runs no program unless the user says so.
 
 use crate::approve::audit::Audit;
-use crate::base::Base;
 use crate::config::denied::Denied;
 use crate::config::sandbox::SandboxSettings;
+use crate::files::output_directories::TEMPORARY;
 use crate::files::paths;
 use crate::files::private::create_directory;
-use crate::files::spill::TEMPORARY;
-use crate::mcp::lazy::LazyServers;
+use crate::mcp::lazy_servers::LazyServers;
 use crate::options::SandboxMode;
 use crate::process::network::{ProgramNetwork, ProgramProxy, with_proxy};
 use crate::process::repositories::{Looks, OtherRepositories, nested_settings, repositories};
-use crate::process::running::RunningProgram;
+use crate::process::running_programs::RunningProgram;
 use crate::process::sandbox_parts::{helper, limits, without_links};
+use crate::workspace_base::Base;
 use pinion_exclusions::{ExcludedPaths, ExcludedPlace, Finder};
 use pinion_plugin_runtime::{ConfinedProgram, Confinement, PlainProgram, is_host_part};
 use pinion_sandbox::{

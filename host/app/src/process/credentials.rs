@@ -4,8 +4,8 @@
 //! are set only where programs reach their hosts through the proxy, and are removed everywhere else.
 
 use crate::config::credentials::{CERTIFICATE_VARIABLES, ProgramCredential};
+use crate::files::output_directories::certificates_in;
 use crate::files::private;
-use crate::files::spill::certificates_in;
 use crate::plugins::secrets::PluginSecrets;
 use crate::process::hardening;
 use base64::Engine as _;

@@ -8,7 +8,7 @@ use crate::approve::audit::Audit;
 use crate::config::sandbox::{AbsolutePath, CommandGrants, SandboxSettings};
 use crate::files::paths::{self, Paths};
 use crate::options::SandboxMode;
-use crate::process::running::RunningProgram;
+use crate::process::running_programs::RunningProgram;
 use crate::process::sandbox_parts::{helper, limits, without_links};
 use pinion_agent::serde_json::json;
 use pinion_providers::{KeyCommand, KeyCommandLauncher, LaunchedKeyCommand, ShellLauncher};

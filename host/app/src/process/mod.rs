@@ -8,7 +8,7 @@ pub mod key_commands;
 pub mod network;
 pub mod own_command;
 pub mod repositories;
-pub mod running;
+pub mod running_programs;
 pub mod sandbox_parts;
 
 pub use self::own_command::begin;

@@ -1,7 +1,7 @@
 //! Work of this program in separate processes: their commands, and the beginning of a process, which may be one of them.
 
 use crate::process::hardening;
-use crate::process::running::revert_for_host;
+use crate::process::running_programs::revert_for_host;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 //! Models that the config names besides the conversation's model: for sub-agents, branches, judges and summaries.
 
-use crate::base::Base;
 use crate::config::file::FileBranches;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
+use crate::workspace_base::Base;
 use futures_util::future::BoxFuture;
 use pinion_agent::choice::ChoiceName;
 use pinion_agent::delegation::{FoundModel, MAX_ATTEMPTS, ModelSource};

@@ -1,10 +1,10 @@
 //! The built-in plugins of a run, without which it does not continue.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::options::RunOptions;
 use crate::plugins::sources::Purpose;
 use crate::process::hardening::address_space;
+use crate::workspace_base::Base;
 use futures_util::future::BoxFuture;
 use pinion_agent::hooks::HookVerdict;
 use pinion_agent::{Context, Hooks};

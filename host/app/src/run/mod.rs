@@ -2,7 +2,7 @@
 
 mod agents;
 mod built_in;
-mod checks;
+mod checking_plugins;
 mod net_question;
 pub mod notices;
 pub mod session;

@@ -1,9 +1,9 @@
 //! The session of a run: a new one, or one to continue.
 
-use crate::base::Base;
 use crate::failure::{ELSEWHERE, Failure, Result};
 use crate::files::private::owner_hint;
 use crate::options::RunOptions;
+use crate::workspace_base::Base;
 use pinion_agent::identity::RunNumbers;
 use pinion_agent::snapshot::Totals;
 use pinion_agent::{Message, SessionStore};

@@ -2,7 +2,6 @@
 
 use crate::approve::Person;
 use crate::approve::audit::AuditedTools;
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use crate::model::info::SessionInfo;
@@ -10,7 +9,7 @@ use crate::options::RunOptions;
 use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
 use crate::plugins::sources::Purpose;
 use crate::process::background::compile_plugins;
-use crate::process::running::revert_killed;
+use crate::process::running_programs::revert_killed;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
@@ -18,6 +17,7 @@ use crate::run::built_in::BuiltIns;
 use crate::run::net_question::NetQuestion;
 use crate::run::session::OpenSession;
 use crate::undo::keeper::Keeper;
+use crate::workspace_base::Base;
 use pinion_agent::approval::Approval;
 use pinion_agent::config::{MessageQueue, QueueMode};
 use pinion_agent::delegation::{FoundModel, ModelSource as _, SubAgentPolicy};

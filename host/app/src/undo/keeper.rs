@@ -2,10 +2,10 @@
 //! between two calls do not count as the agent's.
 
 use crate::approve::Person;
-use crate::base::Base;
 use crate::failure::with_causes;
 use crate::options::RunOptions;
 use crate::undo::rewind;
+use crate::workspace_base::Base;
 use futures_util::future::BoxFuture;
 use pinion_agent::approval::{Approval, ApprovalMode};
 use pinion_agent::content::ToolCall;

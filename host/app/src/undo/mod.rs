@@ -10,8 +10,8 @@ pub mod rewind;
 pub mod show;
 pub mod turns;
 
-use crate::base::Base;
 use crate::files::paths;
+use crate::workspace_base::Base;
 use pinion_checkpoints::{CheckpointStore, SnapshotLimits};
 use pinion_sandbox::protected_in;
 use pinion_session_store::project_slug;

@@ -3,9 +3,9 @@
 //! A patch is written to a temporary file next to its destination first, so that the destination gets all of it or
 //! nothing.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::undo::turns::Turns;
+use crate::workspace_base::Base;
 use pinion_checkpoints::{CheckpointStore, Digest, Error, GapReason, PatchReport, RelPath, SnapshotLimits, Tree};
 use pinion_files::{AtomicWrite, TemporaryFile};
 use pinion_session_store::{Session, Transcript, printable};

@@ -22,12 +22,11 @@ use pinion_agent::content::ToolCall;
 use pinion_agent::hooks::Flow;
 use pinion_agent::message::ToolResultMessage;
 use pinion_agent::{Context as Conversation, Hooks, Message, RunEnd, Usage};
-use pinion_app::base::Base;
 use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result};
+use pinion_app::files::output_directories;
 use pinion_app::files::paths::Paths;
 use pinion_app::files::private::open_file;
-use pinion_app::files::spill;
 use pinion_app::model::Chosen;
 use pinion_app::options::RunOptions;
 use pinion_app::plugins::builtin::GREETER;
@@ -36,6 +35,7 @@ use pinion_app::prompt::context::Context;
 use pinion_app::run::notices::describe;
 use pinion_app::run::session::OpenSession;
 use pinion_app::run::setup::AgentParts;
+use pinion_app::workspace_base::Base;
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
 use pinion_providers::{Script, ScriptedReply};
 use pinion_tui::{Input, Tone};
@@ -192,7 +192,7 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     }
     let mut config = Config::load(&paths, &workspace, &RunOptions::default())?;
     config.approve = ApprovalMode::All;
-    let output = Arc::new(spill::SpillDirectory::new(directory.join("output")));
+    let output = Arc::new(output_directories::SpillDirectory::new(directory.join("output")));
     let secrets = pinion_app::config::secrets::of_environment();
     Ok(Base::new(paths, workspace, config, secrets, output, Arc::new(TerminalScreen)))
 }

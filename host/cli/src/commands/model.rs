@@ -3,8 +3,8 @@
 use crate::invocation::Invocation;
 use crate::output::{Text, left, print, text};
 use clap::{Args, Subcommand};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result, with_causes};
+use pinion_app::workspace_base::Base;
 use pinion_providers::{Caching, KeyError, KeyOrigin, ModelSpec as KnownModel, ProviderInfo, ThinkingStyle};
 
 /// The arguments of `pinion model`.

@@ -3,7 +3,6 @@
 use crate::invocation::Invocation;
 use crate::output::{Text, bytes, note, print, text};
 use clap::Args;
-use pinion_app::base::Base;
 use pinion_app::config::plugin_secrets::SecretOrigin;
 use pinion_app::config::sandbox::CommandGrants;
 use pinion_app::failure::{Failure, Result};
@@ -11,6 +10,7 @@ use pinion_app::process::confinement::Planned;
 use pinion_app::process::hardening;
 use pinion_app::process::key_commands::KeyCommandSandbox;
 use pinion_app::process::network::ProgramProxy;
+use pinion_app::workspace_base::Base;
 use pinion_egress::HostRule;
 use pinion_exclusions::ExcludedPlace;
 use pinion_sandbox::{Network, Program, ResourceLimits, SandboxPolicy, Support};

@@ -8,10 +8,10 @@ use crate::output::{PartExt, Text, count, document, note, patch_writer, print, s
 use crate::run::export::{ENDINGS, export_to, format_of, outcome};
 use crate::session_list::{columns, line};
 use clap::{Args, Subcommand, ValueEnum};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::sessions::delete_whole;
 use pinion_app::undo::patch::{PatchTarget, session_patch};
+use pinion_app::workspace_base::Base;
 use pinion_session_store::{
     EntryId, ExportFormat, ListScope, RenderError, SessionDirectory, Summary, Transcript, render, render_branch,
 };

@@ -2,7 +2,7 @@
 
 use crate::run::actions::definition::{ActionTable, find_action};
 use pinion_agent::text::find_unsafe;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_plugin_runtime::{Completion, Runtime};
 use pinion_tui::{PickChoice, matching};
 

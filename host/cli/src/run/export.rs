@@ -1,11 +1,11 @@
 //! `/export`: the conversation as a document.
 
 use crate::output::{CleanWriter, stdout_failure};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::repository::{Located, Make, Refusal};
 use pinion_app::run::session::OpenSession;
 use pinion_app::sessions::short_id;
+use pinion_app::workspace_base::Base;
 use pinion_session_store::{ExportFormat, RenderError, Transcript};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

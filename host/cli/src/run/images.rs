@@ -3,8 +3,8 @@
 use crate::output::count;
 use pinion_agent::content::Image;
 use pinion_agent::{Content, Message};
-use pinion_app::base::Base;
 use pinion_app::files::private::open_file;
+use pinion_app::workspace_base::Base;
 use pinion_exclusions::FileId;
 use serde::Deserialize;
 use std::fs::File;

@@ -3,10 +3,10 @@
 use crate::args::{OutputFormat, RunArgs};
 use crate::output::{Text, note, patch_writer, text};
 use crate::run::print::fields;
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::run::setup::Ready;
 use pinion_app::undo::patch::{PatchStart, PatchTarget};
+use pinion_app::workspace_base::Base;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write as _};
 

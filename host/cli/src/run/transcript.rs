@@ -3,8 +3,8 @@
 use crate::output::terminal::{Style, size};
 use crate::output::{Sink as _, Stdout, rows};
 use crate::run::full::themes::configured;
-use pinion_app::base::Base;
 use pinion_app::failure::Result;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{App, Highlighter, Input, UiSettings};
 use std::io;
 use std::time::Instant;

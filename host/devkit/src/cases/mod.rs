@@ -2,14 +2,14 @@
 
 pub use self::case::{Case, read};
 use pinion_agent::secrets::Secrets;
-use pinion_app::base::Base;
-use pinion_app::mcp::lazy::LazyServers;
+use pinion_app::mcp::lazy_servers::LazyServers;
 use pinion_app::options::SandboxMode;
 use pinion_app::process::credentials::ProgramCredentials;
 use pinion_app::process::network::ProgramNetwork;
 use pinion_app::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
 use pinion_app::run::notices::announce_compiling;
 use pinion_app::screen::Screen;
+use pinion_app::workspace_base::Base;
 use pinion_exclusions::Finder;
 use pinion_plugin_runtime::{Compiler, guard_programs};
 use pinion_plugin_test::{Host, TestError};

@@ -2,8 +2,8 @@
 //! prompt.
 //!
 //! All but the user's are untrusted text. A repository's files are read beneath its root ([`Repository`]), and files
-//! above it only where other users could not have put them ([`crate::files::unshared`]). They are bounded in size and
-//! number, and quoted line by line, so that their lines can neither pass for lines of the prompt nor close the tag
+//! above it only where other users could not have put them ([`crate::files::owned_files`]). They are bounded in size
+//! and number, and quoted line by line, so that their lines can neither pass for lines of the prompt nor close the tag
 //! around them. A text counts once. A file may include others with `@PATH`, which are read in the same way, from the
 //! same repository only. Notices report files that are not used and files that changed since the last run in the same
 //! directory.

@@ -1,7 +1,7 @@
 //! The directories of context files, and the way to read from each.
 
+use crate::files::owned_files;
 use crate::files::repository::{FileText, Links, Refusal, Repository};
-use crate::files::unshared;
 use pinion_exclusions::{FileId, Finder};
 use std::path::{Component, Path, PathBuf};
 
@@ -96,7 +96,7 @@ impl<'a> ContextSource<'a> {
                 let directory = Repository::at(directory).map_err(Refusal::Io)?;
                 directory.read_start(Path::new(name), Links::Never, most)?
             }
-            Self::Above(directory) => unshared::read_start(directory, name, most)?,
+            Self::Above(directory) => owned_files::read_start(directory, name, most)?,
             Self::Project(repository, directory) => {
                 repository.read_start(&directory.join(name), Links::ToMarkdown, most)?
             }

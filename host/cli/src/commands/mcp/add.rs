@@ -3,10 +3,10 @@
 use super::{ScopeArgument, unknown};
 use crate::output::{note, print, text};
 use clap::Args;
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::mcp::edit::edit;
 use pinion_app::mcp::files::{file_of, file_with};
+use pinion_app::workspace_base::Base;
 use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerFile, check_name};
 use serde_json::{Map, Value, json};
 use std::path::Path;

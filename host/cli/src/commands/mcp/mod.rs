@@ -202,7 +202,7 @@ impl Mcp {
 }
 
 /// The failure of a command that names an unknown server.
-fn unknown(base: &pinion_app::base::Base, name: &str) -> Failure {
+fn unknown(base: &pinion_app::workspace_base::Base, name: &str) -> Failure {
     let config = base.read_mcp_config();
     let failure = Failure::usage(format!("no MCP server `{name}`"));
     if let Some(problem) = config.problems.iter().find(|problem| problem.problem.server.as_deref() == Some(name)) {

@@ -2,9 +2,9 @@
 
 use crate::commands::plugin::{build, consent, show};
 use crate::output::{json, print, text, written};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::repository::{Located, Make, Refusal};
+use pinion_app::workspace_base::Base;
 use pinion_devkit::project::Project;
 use pinion_devkit::{link, sections};
 use pinion_plugin_runtime::{

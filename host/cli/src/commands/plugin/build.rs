@@ -2,10 +2,10 @@
 
 use crate::commands::plugin::{binary, consent, show};
 use crate::output::{bytes, json, note, print, text, written};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::create_directory;
 use pinion_app::screen::Screen;
+use pinion_app::workspace_base::Base;
 use pinion_devkit::project::{self, Project};
 use pinion_devkit::steps::Steps;
 use pinion_devkit::{cargo, link, steps};

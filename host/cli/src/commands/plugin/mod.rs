@@ -17,8 +17,8 @@ use self::consent::capabilities;
 use crate::invocation::Invocation;
 use crate::output::result_if_none;
 use clap::{Args, Subcommand};
-use pinion_app::base::Base;
 use pinion_app::failure::Result;
+use pinion_app::workspace_base::Base;
 use std::path::PathBuf;
 
 /// The arguments of `pinion plugin`.

@@ -4,11 +4,11 @@ use crate::output::bytes;
 use crate::output::{Text, json, left, print, size, text, wrapped, written};
 use pinion_agent::ToolDefinition;
 use pinion_agent::schema::Schemas;
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::options::RunOptions;
 use pinion_app::plugins::policy::{GrantTarget, shown};
 use pinion_app::plugins::sources::Purpose;
+use pinion_app::workspace_base::Base;
 use pinion_plugin_runtime::{
     FileOrigin, Inspection, Lifetime, PluginInfo, PluginSource, Runtime, read_component, without_links,
 };

@@ -3,8 +3,8 @@
 use crate::approve::confirm::confirm;
 use crate::output::terminal::is_interactive;
 use crate::output::{Text, bytes, left, note, print, stdout_failure, text};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
+use pinion_app::workspace_base::Base;
 use pinion_plugin_runtime::{StoredPlugin, without_links};
 use std::io;
 

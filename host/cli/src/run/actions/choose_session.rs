@@ -2,7 +2,7 @@
 
 use crate::run::actions::definition::ConversationAction;
 use crate::run::full::lists;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{Pick, PickChoice, UiCommand};
 
 /// The action.

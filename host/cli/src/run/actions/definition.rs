@@ -5,8 +5,8 @@ use crate::run::perform::NextPrompt;
 use crate::run::voice::Voice;
 use pinion_agent::Agent;
 use pinion_agent::futures_util::future::LocalBoxFuture;
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
+use pinion_app::workspace_base::Base;
 use pinion_plugin_runtime::ActionInfo;
 use pinion_tui::{PickChoice, UiCommand};
 

@@ -4,7 +4,7 @@ use crate::run::actions::definition::{ConversationAction, choice};
 use crate::run::chat::Chat;
 use crate::run::perform::NextPrompt;
 use pinion_agent::futures_util::future::LocalBoxFuture;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_app::failure::Result;
 use pinion_tui::PickChoice;
 

@@ -3,7 +3,7 @@
 use crate::output::age;
 use crate::run::actions::definition::{ConversationAction, choice};
 use crate::run::plan::DIRECTORY as PLANS;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{PickChoice, UiCommand};
 use std::time::SystemTime;
 

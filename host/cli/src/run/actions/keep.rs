@@ -2,7 +2,7 @@
 
 use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
 use pinion_agent::Agent;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_app::config::edit;
 use pinion_app::options::THINKING_LEVELS;
 use pinion_tui::{PickChoice, UiCommand};

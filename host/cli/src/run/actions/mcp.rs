@@ -10,7 +10,7 @@ use crate::run::context_report::{Described, Servers, described_servers};
 use crate::run::perform::NextPrompt;
 use pinion_agent::Agent;
 use pinion_agent::futures_util::future::LocalBoxFuture;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_app::failure::Result;
 use pinion_app::mcp::files::file_with;
 use pinion_app::names::nearest;

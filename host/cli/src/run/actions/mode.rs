@@ -4,7 +4,7 @@ use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
 use crate::run::modes::describe;
 use pinion_agent::Agent;
 use pinion_agent::approval::ApprovalMode;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{PickChoice, UiCommand};
 
 /// The action.

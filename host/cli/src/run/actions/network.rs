@@ -1,7 +1,7 @@
 //! `/net`: the network of programs, in a conversation.
 
 use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_app::process::network::NetworkReach;
 use pinion_egress::HostRule;
 use pinion_tui::{PickChoice, UiCommand};

@@ -2,7 +2,7 @@
 
 use crate::commands::permissions;
 use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{PickChoice, UiCommand};
 
 /// The action.

@@ -2,7 +2,7 @@
 
 use crate::run::actions::definition::ConversationAction;
 use crate::run::full::themes;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{PickChoice, UiCommand};
 
 /// The action.

@@ -4,7 +4,7 @@ use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
 use crate::run::modes::set_thinking;
 use pinion_agent::Agent;
 use pinion_agent::provider::ThinkingLevel;
-use pinion_app::base::Base;
+use pinion_app::workspace_base::Base;
 use pinion_app::options::THINKING_LEVELS;
 use pinion_tui::{PickChoice, UiCommand};
 

@@ -3,8 +3,8 @@
 use crate::output::Attention;
 use crate::process::signals::{self, Ending, TerminalState};
 use crate::run::full::settings::{has_links, has_marks, surroundings, wraps_again};
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
+use pinion_app::workspace_base::Base;
 use pinion_tui::terminal::{
     self, ENTER, ENTER_INLINE, ENTER_VIEW, Inputs, LEAVE, LEAVE_INLINE, LEAVE_VIEW, MOUSE, NO_MOUSE, RawMode,
 };

@@ -2,9 +2,9 @@
 
 use crate::run::full::said::UiInbox;
 use pinion_agent::content::Image;
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{create_directory, replace};
+use pinion_app::workspace_base::Base;
 use pinion_tui::Input;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -5,8 +5,8 @@
 //! one in the directory. All of this is only a convenience, so errors are ignored.
 
 use pinion_agent::secrets::Secrets;
-use pinion_app::base::Base;
 use pinion_app::files::private::{create_directory, open_file, random_name, replace, try_lock};
+use pinion_app::workspace_base::Base;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Read as _;

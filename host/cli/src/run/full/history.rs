@@ -3,8 +3,8 @@
 //!
 //! It is only a convenience, so errors are ignored.
 
-use pinion_app::base::Base;
 use pinion_app::files::private::{create_directory, open_file, open_regular, replace};
+use pinion_app::workspace_base::Base;
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;

@@ -2,10 +2,10 @@
 
 use crate::args::GlobalArgs;
 use crate::run::full::themes;
-use pinion_app::base::Base;
 use pinion_app::config::file::Notify;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::names::nearest;
+use pinion_app::workspace_base::Base;
 use pinion_tui::terminal::{Multiplexer, Notification};
 use pinion_tui::{KeyMap, StatusSegment, TerminalIndicators, UiSettings};
 use std::time::Duration;

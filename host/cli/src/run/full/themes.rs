@@ -4,10 +4,10 @@
 //! `base` names.
 
 use crate::output::terminal::Style;
-use pinion_app::base::Base;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::read_settings;
 use pinion_app::names::nearest;
+use pinion_app::workspace_base::Base;
 use pinion_tui::{ASK_FOR_BACKGROUND, Background, Depth, PickChoice, Theme};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! Plugins that the user lets check calls or prompts. A run does not start if one of them is missing: calls and prompts
 //! that it denies would be allowed.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::options::RunOptions;
 use crate::plugins::grants::{GrantsFile, Pin};
 use crate::plugins::sources::Purpose;
+use crate::workspace_base::Base;
 use pinion_agent::hook::HookPoint;
 use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, PluginSource, Runtime, is_alike, without_links};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Models that belong to no known provider, which the user's Ollama server may have.
 
-use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::model::select::{certificates, provider_config};
+use crate::workspace_base::Base;
 use pinion_providers::{ModelTable, OllamaModels, ProviderContext, ProviderInfo, RegistryError};
 
 impl Base {

@@ -1,6 +1,6 @@
 //! The MCP servers of a command: their files are read at once, the servers started when something asks for them.
 
-use crate::mcp::person::ServersUser;
+use crate::mcp::elicitation_dialogs::ServersUser;
 use crate::mcp::written::{programs, unexpanded};
 use crate::screen::Screen;
 use pinion_mcp::Servers;
