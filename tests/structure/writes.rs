@@ -22,7 +22,10 @@ const NAMING_IN_DIRECTORY: &[&str] = &[".rename(", ".hard_link(", "::rename(", "
 /// Files of other crates with such calls, and the reason.
 const RENAMES: &[(&str, &str)] = &[
     ("host/app/src/approve/audit.rs", "moves the full log aside"),
-    ("host/checkpoints/src/work.rs", "restores files, links and directories, and swaps them back if they differ"),
+    (
+        "host/checkpoints/src/path_restoration.rs",
+        "restores files, links and directories, and swaps them back if they differ",
+    ),
     ("host/sandbox/src/linux/places.rs", "moves a place of the sandbox aside"),
     ("host/sandbox/src/protection/place.rs", "moves aside files that a program put into a protected place"),
 ];

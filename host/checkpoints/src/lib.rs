@@ -44,6 +44,7 @@ mod limits;
 mod objects;
 mod patch;
 mod path;
+mod path_restoration;
 mod plan;
 mod refs;
 mod restore;
@@ -54,7 +55,6 @@ mod store;
 mod tree;
 mod tree_file;
 mod walk;
-mod work;
 
 pub use activity::Overlap;
 pub use collect::{Retention, remove_unused};

@@ -8,12 +8,12 @@
 use crate::error::Error;
 use crate::index::SnapshotIndex;
 use crate::path::RelPath;
+use crate::path_restoration::RestoreWork;
 use crate::plan::Plan;
 use crate::root::TreeRoot;
 use crate::sealed;
 use crate::store::{CheckpointStore, Lock};
 use crate::tree::{GapReason, TreeEntry};
-use crate::work::RestoreWork;
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
