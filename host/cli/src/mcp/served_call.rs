@@ -6,7 +6,7 @@
 //! can be undone.
 
 use crate::approve::described;
-use crate::run::rows::account;
+use crate::run::call_rows::account;
 use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Question};
 use pinion_agent::bound::OutputBounds;
 use pinion_agent::channel::EventWatchers;

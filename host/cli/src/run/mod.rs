@@ -2,37 +2,37 @@
 
 mod actions;
 mod arguments;
+pub(crate) mod call_rows;
 mod chat;
 mod context_report;
+mod conversation_form;
+mod conversation_output;
 mod elsewhere;
-pub(crate) mod end;
 pub(crate) mod export;
-mod form;
 mod full;
 mod images;
-mod input;
 mod line_editor;
 mod line_reports;
 mod modes;
 mod patch;
-mod pending;
+mod pending_messages;
 mod perform;
 mod plan;
 mod print;
-mod recall;
+mod prompt_input;
 pub(crate) mod render;
 #[cfg(test)]
 mod render_hostile_tests;
 #[cfg(test)]
 mod render_tests;
-pub(crate) mod rows;
+mod resumed_ending;
+pub(crate) mod run_end;
 pub(crate) mod runs;
 mod shell;
 mod side_question;
 mod streamed;
 pub(crate) mod transcript;
 mod undo;
-mod voice;
 mod waiting;
 
 pub(crate) use self::full::editor_command;
@@ -63,7 +63,7 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
     let done = match &args.execute {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
-        None if args.is_conversation() => match form::of_conversation(args, &base.config)? {
+        None if args.is_conversation() => match conversation_form::of_conversation(args, &base.config)? {
             form @ (UiForm::Full | UiForm::Inline) => {
                 full::run(&base, args, global, ACTIONS, form == UiForm::Inline).await
             }

@@ -4,10 +4,10 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, text};
 use crate::process::signals::{self, interruptible};
-use crate::run::end::{self, error_kind, problem, stop_reason};
-use crate::run::input::{no_prompt, read_prompt};
 use crate::run::patch::{FinishedPatch, RunPatch};
+use crate::run::prompt_input::{no_prompt, read_prompt};
 use crate::run::render::{Detail, Renderer};
+use crate::run::run_end::{self, error_kind, problem, stop_reason};
 use crate::run::runs::Runs;
 use crate::run::streamed::Streamed;
 use crate::run::waiting::WaitingForModel;
@@ -303,7 +303,7 @@ impl FinishedAgent {
             self.check_built_ins(&outcome)?;
         }
         let is_done = matches!(outcome.end, RunEnd::Done { .. });
-        end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
+        run_end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
         self.saved?;
         self.ready.leak();
         if is_done { denied(&unanswered(&self.ready.agent), self.remedy) } else { Ok(()) }

@@ -7,8 +7,10 @@
 use crate::approve::notice;
 use crate::output::terminal::{Style, mark};
 use crate::output::{Flow, PartExt as _, Prose, Sink, Stdout, Text, count, fit, page, short, size, text};
-use crate::run::end::limit_text;
-use crate::run::rows::{account, call, call_label, describe_content, excerpt, failed_line, failure, has_failed, room};
+use crate::run::call_rows::{
+    account, call, call_label, describe_content, excerpt, failed_line, failure, has_failed, room,
+};
+use crate::run::run_end::limit_text;
 use crate::run::runs::Runs;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::content::ToolCall;

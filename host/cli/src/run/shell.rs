@@ -5,7 +5,7 @@
 
 use crate::output::{indented, print_line};
 use crate::process::signals::interruptible_by;
-use crate::run::voice::Voice;
+use crate::run::conversation_output::Voice;
 use pinion_agent::content::ToolCall;
 use pinion_agent::secrets::{RedactedTools, Secrets};
 use pinion_agent::tool::{Display, Ledger, ToolInvocation, ToolProgress, ToolReply};

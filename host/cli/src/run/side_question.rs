@@ -1,7 +1,7 @@
 //! Side questions, which the model answers from the conversation without their becoming part of it.
 
 use crate::output::count;
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
 use pinion_agent::config::ChildKind;
 use pinion_agent::futures_util::future::BoxFuture;

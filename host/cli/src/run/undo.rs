@@ -2,8 +2,8 @@
 
 use crate::output::{Text, text};
 use crate::run::chat::Chat;
+use crate::run::conversation_output::Voice;
 use crate::run::perform::NextPrompt;
-use crate::run::voice::Voice;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::undo::rewind::{Conversation, RewindTarget, Wish, read, rewind};
 use pinion_app::undo::show;

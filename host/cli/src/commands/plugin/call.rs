@@ -6,7 +6,7 @@ use crate::output::TerminalScreen;
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, result, text, written};
 use crate::process::signals::interruptible_by;
-use crate::run::rows::account;
+use crate::run::call_rows::account;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};

@@ -1,8 +1,8 @@
 //! The contract of an action that slash commands name.
 
 use crate::run::chat::Chat;
+use crate::run::conversation_output::Voice;
 use crate::run::perform::NextPrompt;
-use crate::run::voice::Voice;
 use pinion_agent::Agent;
 use pinion_agent::futures_util::future::LocalBoxFuture;
 use pinion_app::failure::{Failure, Result};

@@ -1,7 +1,7 @@
 //! Approval of tool calls in the UI.
 
 use crate::approve::change;
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use pinion_agent::Approver;
 use pinion_agent::approval::{CallRules as _, Decision, Question};
 use pinion_agent::dialog::{Dialog, DialogAnswer, DialogError, Severity, UserInterface};

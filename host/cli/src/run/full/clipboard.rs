@@ -1,6 +1,6 @@
 //! The clipboard of the desktop, which only its programs can read, and which some terminals cannot write.
 
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use pinion_agent::content::Image;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{create_directory, replace};

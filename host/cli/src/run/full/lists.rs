@@ -3,7 +3,7 @@
 use crate::commands::model::tokens;
 use crate::output::age;
 use crate::run::actions::definition::{ActionTable, find_action};
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
 use pinion_app::files::paths::shown_directory;

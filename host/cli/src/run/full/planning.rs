@@ -3,9 +3,9 @@
 use crate::output::{count, text};
 use crate::process::signals::{interruptible, interruptible_runs};
 use crate::run::chat::Chat;
+use crate::run::conversation_output::Voice;
 use crate::run::full::ui::Ui;
 use crate::run::plan::{Execution, PlanFile, plan_of_text};
-use crate::run::voice::Voice;
 use pinion_agent::RunEnd;
 use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_orchestration::{AnswerError, Plan, make_plan};

@@ -2,7 +2,7 @@
 
 use crate::output::{count, shell_word};
 use crate::run::full::lists;
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use pinion_agent::content::text_of;
 use pinion_agent::text::bounded;
 use pinion_agent::{Message, compaction};

@@ -1,7 +1,7 @@
 //! The place where a conversation speaks, in lines or on the full screen.
 
 use crate::output::terminal::Style;
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use crate::run::render::Detail;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The thread that highlights code.
 
-use crate::run::full::said::UiInbox;
+use crate::run::full::ui_inbox::UiInbox;
 use pinion_tui::{HighlightJob, Highlighter, Input};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
