@@ -3,7 +3,7 @@
 //! A shell could compute any name. Known variables and substitutions are replaced, quotes and backslashes are read as
 //! the shell reads them. After an unknown part, the rest of a path counts as a path in the working tree.
 
-use crate::look::{Exhausted, LookBudget};
+use crate::look_budget::{Exhausted, LookBudget};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use crate::command::as_path;
 use crate::config::parse;
-use crate::look::read;
+use crate::look_budget::read;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The refs of a repository: branches, tags, stashes and `HEAD`, as its files have them.
 
 use crate::layout::common;
-use crate::look::read_at_most;
+use crate::look_budget::read_at_most;
 use crate::reftable;
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 //! `Documentation/technical/reftable.adoc` in git describes the format. Only blocks of refs are read, from the first to
 //! the last; indices and logs are not needed for that.
 
-use crate::look::{MAX_FILE_BYTES, read_at_most};
+use crate::look_budget::{MAX_FILE_BYTES, read_at_most};
 use crate::refs::{MAX_REFS, Refs};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use crate::command::{CommandContext, files_of_command};
 use crate::config::{ConfigEntry, parse};
-use crate::harmless::holds_no_command;
+use crate::harmless_settings::holds_no_command;
 use crate::layout::common;
-use crate::look::{Exhausted, LookBudget};
+use crate::look_budget::{Exhausted, LookBudget};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

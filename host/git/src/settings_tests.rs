@@ -1,7 +1,7 @@
 //! Files that settings name.
 
 use super::*;
-use crate::look::MAX_FILE_BYTES;
+use crate::look_budget::MAX_FILE_BYTES;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 //! Git runs programs that the repository's own files name: in its config, in hooks, and in the repositories of submodules.
 //! Only settings that are known to run nothing are accepted.
 
-use pinion_git::{config, harmless, read_at_most};
+use pinion_git::{config, harmless_settings, read_at_most};
 use std::fs;
 use std::path::Path;
 
@@ -70,8 +70,8 @@ fn is_plain_config(path: &Path) -> bool {
     let Some(text) = read_at_most(path, MAX_CONFIG) else { return false };
     let is_plain = |entry: &config::ConfigEntry| {
         // `ext::` in front of an address is a program.
-        harmless::holds_no_command(entry)
-            && harmless::is_address(entry.text())
+        harmless_settings::holds_no_command(entry)
+            && harmless_settings::is_address(entry.text())
             && !FETCHES.iter().any(|(section, name)| entry.is(section, name))
     };
     config::plain(&text).is_some_and(|entries| entries.iter().all(is_plain))

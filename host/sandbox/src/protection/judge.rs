@@ -5,7 +5,7 @@ use super::state::PathState;
 use super::{Fate, PathRecord, Protection, Reverted};
 use crate::protected::{ProtectedKind, RepositoryPaths, own};
 use pinion_git::config::{ConfigEntry, parse, plain, render};
-use pinion_git::harmless::is_harmless;
+use pinion_git::harmless_settings::is_harmless;
 use pinion_git::{GitSettings, LookBudget, Named, RepositoryLayout, as_path, is_worktree};
 use rustix::fs::FileType;
 use rustix::io::Errno;
