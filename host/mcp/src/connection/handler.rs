@@ -17,7 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
 
 use super::traffic::Traffic;
-use super::watched::Watched;
+use super::watched_resources::Watched;
 use crate::questions::Questions;
 
 /// Progress of a request.

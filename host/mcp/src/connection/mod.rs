@@ -15,7 +15,7 @@ mod skills;
 mod sse;
 mod task;
 mod traffic;
-mod watched;
+mod watched_resources;
 mod web;
 
 use std::sync::atomic::AtomicBool;
@@ -33,7 +33,7 @@ pub(crate) use handler::{Handler, Routes};
 pub use handler::{OnProgress, RequestProgress};
 pub(crate) use open::{OpenError, OpenedConnection, Opener};
 pub(crate) use traffic::Traffic;
-pub(crate) use watched::Watched;
+pub(crate) use watched_resources::Watched;
 
 use crate::config::ServerConfig;
 use crate::error::{McpError, causes, quoted, without_query};
@@ -264,7 +264,7 @@ impl Connection {
         let Some(info) = self.info().filter(|info| announces_updates(info)) else { return };
         // Since protocol 2026-07-28, the subscription of the keeper names all resources.
         if self.watched.read(uri) && info.protocol_version.has_initialize() {
-            let (peer, request) = (self.peer.clone(), watched::subscribe(uri));
+            let (peer, request) = (self.peer.clone(), watched_resources::subscribe(uri));
             tokio::spawn(async move { timeout(SUBSCRIBE_WAIT, peer.send_request(request)).await });
         }
     }

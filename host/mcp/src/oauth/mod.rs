@@ -7,9 +7,9 @@ mod assertion;
 mod device;
 mod http;
 mod login;
-mod machine;
 mod redirect;
 mod store;
+mod unattended_login;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

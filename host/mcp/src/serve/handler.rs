@@ -2,7 +2,7 @@
 
 use super::changes::OfferSnapshot;
 use super::convert::{self, prompt, result, tool};
-use super::held::RequestStep;
+use super::held_requests::RequestStep;
 use super::lines::TOO_LONG;
 use super::question::shows_forms;
 use super::request::FinishedRequest;

@@ -8,7 +8,7 @@ mod client;
 mod convert;
 mod expiring;
 mod handler;
-mod held;
+mod held_requests;
 mod http;
 mod lines;
 mod offered;
@@ -24,7 +24,7 @@ pub use http::{HttpError, HttpServer, HttpServerSettings};
 pub use offered::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart};
 
 use crate::serve::changes::OfferSnapshot;
-use crate::serve::held::{Continued, HeldRequests, RequestStep};
+use crate::serve::held_requests::{Continued, HeldRequests, RequestStep};
 use crate::serve::lines::BoundedLineReader;
 use crate::serve::progress::Reports;
 use crate::serve::question::shows_forms;

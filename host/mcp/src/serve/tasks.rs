@@ -5,7 +5,7 @@
 
 use super::convert;
 use super::expiring::Expiring;
-use super::held::{LongCall, answered, input_requests};
+use super::held_requests::{LongCall, answered, input_requests};
 use super::progress::ProgressReport;
 use super::question::ClientQuestion;
 use super::request::{FinishedRequest, RequestEvent, RunningRequest};
