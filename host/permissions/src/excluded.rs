@@ -1,9 +1,9 @@
 //! Commands that may read an excluded file, where no sandbox hides it.
 
+use crate::command_scene::{Scene, expansions, normal};
 use crate::excluded_git::git_may_show;
 use crate::glob::glob;
 use crate::readers::shows_no_content;
-use crate::scene::{Scene, expansions, normal};
 use crate::shell::{Simple, Word, WordKind};
 use std::path::{Path, PathBuf};
 

@@ -3,8 +3,8 @@
 //! A command that only shows names shows no content, even if it reads files. Other commands that look at the working
 //! tree show files of the index. Commands that look at commits may show any file that has ever been there.
 
+use crate::command_scene::{Scene, normal};
 use crate::git::subcommand;
-use crate::scene::{Scene, normal};
 use crate::shell::{Simple, Word, WordKind};
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 //! program `git-WORD`. An alias stands for other arguments, or for a line of the shell. An alias cannot replace a
 //! command of git itself.
 
-use crate::scene::Scene;
+use crate::command_scene::Scene;
 use crate::shell::script::Simple;
 use crate::shell::word::Word;
 use pinion_git::read_at_most;

@@ -1,7 +1,7 @@
 //! Commands of git that only read a repository.
 
+use crate::command_scene::Scene;
 use crate::repository;
-use crate::scene::Scene;
 use crate::shell::{Simple, Word, WordKind};
 use crate::words::{is_banned, is_below, names_secret};
 use std::path::PathBuf;

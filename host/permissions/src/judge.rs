@@ -1,5 +1,6 @@
 //! Decides on a line and explains the decision.
 
+use crate::command_scene::{Scene, normal};
 use crate::excluded::may_read;
 use crate::git::{self, Meaning};
 use crate::hazards::destroys_history;
@@ -9,7 +10,6 @@ use crate::readers::shows_no_content;
 use crate::readonly::{reads_only, strange_variable};
 use crate::rule::Hit;
 use crate::rules::{Effective, PermissionRules, RuleSource};
-use crate::scene::{Scene, normal};
 use crate::shell::{self, Script, Simple, Word, WordKind};
 use crate::words::{is_below, is_local};
 use std::fmt;

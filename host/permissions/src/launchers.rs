@@ -3,9 +3,9 @@
 //! A rule that allows `watch`, or `ssh HOST`, allows no program that these start: the rule has to name it. And a rule that
 //! allows `curl https://docs.rs` allows no second address behind it.
 
+use crate::command_scene::Scene;
 use crate::git;
 use crate::readers::shows_no_content;
-use crate::scene::Scene;
 use crate::shell::{self, Simple, Word};
 
 /// Words that start a program, with the number of words between them and it.

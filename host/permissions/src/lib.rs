@@ -4,6 +4,7 @@
 //! and [`judge()`] decides on the line and explains the decision. Nothing here runs a program, and nothing is decided
 //! by the text of a line: if the parser and a second reading of a word disagree, the user is asked.
 
+mod command_scene;
 mod excluded;
 mod excluded_git;
 mod git;
@@ -12,23 +13,22 @@ mod glob;
 mod hazards;
 mod judge;
 mod launchers;
-mod offer;
+mod offered_rule;
 mod options;
 mod readers;
 mod readonly;
 mod repository;
 mod rule;
 mod rules;
-mod scene;
 pub mod shell;
 mod tool_rule;
 mod words;
 
+pub use command_scene::{Scene, normal};
 pub use judge::{CommandVerdict, Judgement, ModePolicy, Otherwise, Verdict, VerdictReason, judge};
-pub use offer::offer;
+pub use offered_rule::offer;
 pub use rule::{Rule, RuleError};
 pub use rules::{BUILT_IN_RULES, Effective, PermissionRules, RuleSource};
-pub use scene::{Scene, normal};
 pub use tool_rule::ToolName;
 pub use words::is_secret_name;
 

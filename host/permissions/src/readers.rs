@@ -4,7 +4,7 @@
 //! follow links into directories, or name a file that lists others or holds expressions: `-L`, `--files0-from`, `-f FILE`,
 //! `--exclude-from`, `-c` of the programs that compare checksums.
 
-use crate::scene::Scene;
+use crate::command_scene::Scene;
 use crate::shell::{Simple, Word, WordKind};
 use crate::words::{Arguments, is_readable, selects_secret};
 

@@ -1,8 +1,8 @@
 //! Commands that only read the project, which run without a question where the mode permits reading.
 
+use crate::command_scene::Scene;
 use crate::git_reads::is_git;
 use crate::readers::{self, is_find};
-use crate::scene::Scene;
 use crate::shell::{Simple, Word, WordKind};
 use crate::words::{Arguments, is_readable};
 

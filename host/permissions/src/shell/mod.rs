@@ -15,7 +15,7 @@ pub mod word;
 pub use script::{Redirect, Script, Simple, Unreadable};
 pub use word::{Word, WordKind};
 
-use crate::scene::Scene;
+use crate::command_scene::Scene;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ const PARSE_TIME: Duration = Duration::from_millis(500);
 /// # Errors
 /// The line is too long or too deep, is not valid bash, or is written such that its reading is not certain.
 pub fn parse(text: &str, scene: &Scene<'_>) -> Result<Script, Unreadable> {
-    nested(text, scene, &Some(vec![crate::scene::normal(scene.directory)]), 0)
+    nested(text, scene, &Some(vec![crate::command_scene::normal(scene.directory)]), 0)
 }
 
 /// Reads a line in directories, as deep in arguments of other commands.

@@ -1,6 +1,6 @@
 //! Walks the tree of a line and collects its simple commands.
 
-use crate::scene::{Scene, normal};
+use crate::command_scene::{Scene, normal};
 use crate::shell::computed::{check, is_plain_variable};
 use crate::shell::script::{Redirect, Script, Simple, Unreadable};
 use crate::shell::unwrap;

@@ -1,8 +1,8 @@
 //! The rule that a question offers to add.
 
+use crate::command_scene::Scene;
 use crate::judge::{ModePolicy, Otherwise, Verdict, judge};
 use crate::rules::{PermissionRules, RuleSource};
-use crate::scene::Scene;
 use crate::shell::{self, Simple, Word};
 use std::path::PathBuf;
 
