@@ -319,7 +319,7 @@ const UNSAFE: &[(&str, usize)] = &[
     ("app/src/process/hardening.rs", 4),
     ("cli/src/process/closed_stdout.rs", 1),
     ("plugin-engine/src/engine.rs", 1),
-    ("plugin-programs/src/guard.rs", 1),
+    ("plugin-programs/src/process_guard.rs", 1),
     ("sandbox/src/linux/passing.rs", 3),
     ("sandbox/src/linux/sys.rs", 9),
 ];

@@ -11,7 +11,7 @@
 mod child;
 mod command;
 mod confinement;
-mod guard;
+mod process_guard;
 mod run;
 mod spill;
 
@@ -20,6 +20,6 @@ pub use command::{
     CapturedOutput, OutputSource, ProgramCommand, ProgramError, ProgramExit, ProgramOutput, ProgramRead, ProgramSetup,
 };
 pub use confinement::{AfterProgram, ConfinedProgram, Confinement, PlainProgram};
-pub use guard::{guard_for_parent, guard_programs};
+pub use process_guard::{guard_for_parent, guard_programs};
 pub use run::{ProgramGroup, ProgramRun};
 pub use spill::{Spill, WriteBudget};

@@ -4,7 +4,7 @@
 
 use crate::command::{CapturedOutput, ProgramCommand, ProgramError, ProgramExit, ProgramOutput, ProgramSetup};
 use crate::confinement::{After, AfterProgram, Confinement, PlainProgram, exists};
-use crate::guard;
+use crate::process_guard;
 use crate::spill::{Spill, WriteBudget};
 use pinion_protocol::{Content, ToolProgress};
 use pinion_redact::{ByteRedactor, Secrets};
@@ -141,7 +141,7 @@ pub(crate) fn spawn(command: &ProgramCommand, setup: &ProgramSetup, stdin: Stdio
     #[cfg(unix)]
     builder.process_group(0);
     let after = After::new(ended);
-    let child = guard::spawn(&mut builder).map_err(|error| match error.kind() {
+    let child = process_guard::spawn(&mut builder).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => not_found(&plain),
         _ => ProgramError::Io(format!("`{}` did not start: {error}", command.program)),
     })?;
@@ -188,8 +188,8 @@ impl ProcessGroup {
     pub(crate) fn kill(&self) {
         let group = self.0.swap(0, Ordering::AcqRel);
         if group != 0 {
-            guard::kill(group);
-            guard::forget(group);
+            process_guard::kill(group);
+            process_guard::forget(group);
         }
     }
 }
@@ -210,7 +210,7 @@ impl ProgramGroup {
     /// # Errors
     /// The system refuses.
     pub fn spawn(command: &mut tokio::process::Command) -> io::Result<(Child, Self)> {
-        let child = guard::spawn(command)?;
+        let child = process_guard::spawn(command)?;
         let group = ProcessGroup::from_child(&child);
         Ok((child, Self(group)))
     }

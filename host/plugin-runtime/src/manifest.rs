@@ -4,7 +4,7 @@
 //! appends it to the component. The lists of imports and exports come from the component itself.
 
 use crate::capability::table::Asks;
-use crate::loading::weight::Sizes;
+use crate::loading::component_sizes::Sizes;
 use crate::loading::wording;
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_limits::{Limits, PartialLimits};

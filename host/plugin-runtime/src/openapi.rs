@@ -24,7 +24,7 @@ use crate::capability::table::Grants;
 use crate::load_error::LoadError;
 use crate::loading::source::PluginSource;
 use crate::policy::{Ceiling, Component, PluginPolicy, PluginSettings};
-use crate::shared::RuntimeConfig;
+use crate::runtime_shared::RuntimeConfig;
 use pinion_egress::{InvalidRule, Policy};
 use pinion_files::open::open_file;
 use pinion_workspace::grants::access::FileAccess;

@@ -2,14 +2,14 @@
 
 use crate::calls::hooks::observers::Observers;
 use crate::loading::describe::describe;
-use crate::loading::described::Described;
+use crate::loading::description_cache::Described;
 use crate::loading::source::PluginSource;
 use crate::registry::Registry;
-use crate::registry::attempt::Loading;
 use crate::registry::listing::PluginInfo;
+use crate::registry::load_attempt::Loading;
 use crate::registry::notice::Notice;
 use crate::registry::watch::{PluginDirectory, Watch, WatchError};
-use crate::shared::{RuntimeConfig, Shared, StartingEngine};
+use crate::runtime_shared::{RuntimeConfig, Shared, StartingEngine};
 use pinion_egress::Client;
 use pinion_plugin_engine::EngineError;
 use std::path::PathBuf;

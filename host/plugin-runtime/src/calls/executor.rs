@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
 use crate::calls::instance::{InstanceJob, Live, Setup};
-use crate::calls::relay::Relay;
+use crate::calls::progress_relay::Relay;
 use crate::convert;
 use crate::loading::lists::ListedTool;
 use crate::registry::loaded::Loaded;

@@ -8,15 +8,15 @@
 //! A plugin whose grants only let it wait for others runs where its caller does, because waking threads would cost more than
 //! its own work. It moves to a thread of the pool once it has computed for [`MAX_HERE`].
 
-use crate::calls::handover::{hand_over, start};
 use crate::calls::idle::{IdleKind, Used};
 use crate::calls::state::{CallState, InstanceParts, NoProgress, State};
+use crate::calls::thread_handover::{hand_over, start};
 use crate::capability::authority::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::host_info::GenerationSettings;
-use crate::loading::program::{Code, Exported, InstanceTemplate};
-use crate::shared::Shared;
+use crate::loading::instance_template::{Code, Exported, InstanceTemplate};
+use crate::runtime_shared::Shared;
 use pinion_plugin_engine::create_images;
 use pinion_plugin_limits::{CallClock, Circumstances, Deadline, FaultKind, GuestError, PluginFault, Stopped, Waits};
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};

@@ -3,12 +3,12 @@
 //! The thread waits for calls and ends when its plugin is dropped. An instance that broke down is not used again: the
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
-use crate::calls::handover::{hand_over, linger};
 use crate::calls::instance::{FinishedJob, InstanceJob, Live, Setup, finish, refuel, renew, store};
 use crate::calls::state::{CallState, State};
+use crate::calls::thread_handover::{hand_over, linger};
 use crate::load_error::LoadError;
-use crate::loading::program::InstanceTemplate;
-use crate::shared::Shared;
+use crate::loading::instance_template::InstanceTemplate;
+use crate::runtime_shared::Shared;
 use pinion_plugin_limits::{Deadline, FaultKind, GuestError, Limits, Stopped};
 use std::sync::Arc;
 use std::thread;

@@ -22,7 +22,7 @@ use self::lookup::{At, Purpose, needed};
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::files::account::FilesAccount;
-use crate::host::written::Limited;
+use crate::host::limited_streams::Limited;
 use cap_primitives::fs::Metadata;
 use pinion_plugin_limits::{DescriptorPermit, are_handles_used_up};
 use pinion_workspace::grants::access::FileAccess;

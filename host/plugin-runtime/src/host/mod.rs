@@ -4,9 +4,9 @@
 //! decides which work is allowed.
 
 pub(crate) mod files;
+pub(crate) mod limited_streams;
 pub(crate) mod linker;
 mod open_interfaces;
 mod questions;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
-pub(crate) mod written;

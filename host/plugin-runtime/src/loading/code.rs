@@ -5,7 +5,7 @@
 //! again soon stays in addition to the rest.
 
 use crate::calls::idle::IdleInstances;
-use crate::loading::program::Code;
+use crate::loading::instance_template::Code;
 use pinion_plugin_limits::GuestError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

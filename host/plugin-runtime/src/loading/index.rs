@@ -6,9 +6,9 @@
 //! the index after the start. So an index that is damaged, evicted, or written by two processes at once costs time and
 //! decides nothing.
 
-use crate::loading::described::{ComponentFileState, Described};
-use crate::loading::look::{SourceMetadata, own_file};
+use crate::loading::description_cache::{ComponentFileState, Described};
 use crate::loading::source::{PluginLocation, PluginSource};
+use crate::loading::source_metadata::{SourceMetadata, own_file};
 use pinion_plugin_engine::{CachedContent, CodeCache};
 use pinion_plugin_limits::MAX_PLUGINS;
 use pinion_workspace::grants::protected::Protected;

@@ -5,7 +5,7 @@
 //! offer follows from the MCP servers needs no code before its first call, as long as these offer the same.
 
 use crate::capability::mcp::McpServers;
-use crate::loading::described::hash;
+use crate::loading::description_cache::hash;
 use crate::loading::generation::Generation;
 use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;

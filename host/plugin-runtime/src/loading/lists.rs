@@ -6,9 +6,9 @@
 
 use crate::load_error::LoadError;
 use crate::loading::command_definition::CommandDefinition;
+use crate::loading::instance_template::InstanceTemplate;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
-use crate::loading::program::InstanceTemplate;
-use crate::loading::served::Served;
+use crate::loading::tool_extra::Served;
 use crate::loading::wording::{self, FoldedNames, ListBounds};
 use crate::manifest::is_name;
 use pinion_protocol::text::{clip, exposed};

@@ -1,25 +1,25 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
-//! [`source`] reads the bytes; [`weight`] and [`wording`] bound their contents; [`compile`] has them compiled by
-//! `pinion-plugin-engine`, or takes their code from its cache; [`describe`] asks the plugin for its offer, [`lists`] and
-//! [`served`] check the answer, and [`described`], [`index`] and [`last_offer`] remember it; and [`generation`] goes through
-//! these steps.
+//! [`source`] reads the bytes; [`component_sizes`] and [`wording`] bound their contents; [`compile`] has them compiled
+//! by `pinion-plugin-engine`, or takes their code from its cache; [`describe`] asks the plugin for its offer, [`lists`]
+//! and [`tool_extra`] check the answer, and [`description_cache`], [`index`] and [`last_offer`] remember it; and
+//! [`generation`] goes through these steps.
 
 pub(crate) mod code;
 pub(crate) mod command_definition;
 pub(crate) mod compile;
+pub(crate) mod component_sizes;
 pub(crate) mod describe;
-pub(crate) mod described;
+pub(crate) mod description_cache;
 pub(crate) mod generation;
 pub(crate) mod index;
+pub(crate) mod instance_template;
 pub(crate) mod last_offer;
 pub(crate) mod lists;
-pub(crate) mod look;
 pub(crate) mod offer;
-pub(crate) mod program;
-pub(crate) mod served;
 pub(crate) mod source;
-pub(crate) mod weight;
+pub(crate) mod source_metadata;
+pub(crate) mod tool_extra;
 pub(crate) mod wording;
 
 use crate::load_error::LoadError;

@@ -4,21 +4,21 @@
 //! the snapshot that calls see is replaced once. A plugin without a valid description, or one that might
 //! conflict with another plugin, is loaded as if there were no descriptions.
 
-use crate::loading::described::Described;
+use crate::loading::description_cache::Described;
 use crate::loading::generation::Generation;
 use crate::loading::index::Places;
 use crate::loading::last_offer;
-use crate::loading::look::SourceMetadata;
 use crate::loading::source::PluginSource;
+use crate::loading::source_metadata::SourceMetadata;
 use crate::loading::wording::FoldedNames;
 use crate::policy::{Component, PluginSettings};
 use crate::registry::Registry;
-use crate::registry::attempt::{FileState, Phase};
 use crate::registry::load::LoadInput;
+use crate::registry::load_attempt::{FileState, Phase};
 use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
-use crate::shared::Shared;
+use crate::runtime_shared::Shared;
 use pinion_plugin_engine::CodeCache;
 use pinion_plugin_limits::cores;
 use std::collections::{HashMap, HashSet};

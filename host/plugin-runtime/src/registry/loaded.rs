@@ -4,11 +4,11 @@ use crate::calls::instance::{self, FinishedJob, InstanceJob, Setup};
 use crate::calls::session::{Hold, Inheritance, SessionInstance};
 use crate::loading::describe::ListOffer;
 use crate::loading::generation::Generation;
+use crate::loading::instance_template::InstanceTemplate;
 use crate::loading::lists::{ListedTool, Lists};
 use crate::loading::offer::Description;
-use crate::loading::program::InstanceTemplate;
 use crate::loading::source::{PluginSource, Stamp};
-use crate::shared::Shared;
+use crate::runtime_shared::Shared;
 use pinion_plugin_limits::{HOOK_MS, Limits};
 use std::sync::{Arc, OnceLock};
 

@@ -17,10 +17,10 @@
 //! A file that vanishes keeps its plugin for [`ABSENCE`], because builds remove files before they write them; a
 //! [`Runtime::refresh`](crate::Runtime::refresh) removes it at once. Whenever the file comes back, it is loaded again.
 
-pub(crate) mod attempt;
 mod batch;
 pub(crate) mod listing;
 mod load;
+pub(crate) mod load_attempt;
 pub(crate) mod loaded;
 mod names;
 pub(crate) mod notice;
@@ -36,15 +36,15 @@ use crate::host_info::LoadedPlugins;
 use crate::loading::command_definition::CommandDefinition;
 use crate::loading::source::{FileOrigin, PluginSource, Stamp};
 use crate::policy::PluginPolicy;
-use crate::registry::attempt::{FileState, LoadAttempt, Loading, Phase, end_of};
 use crate::registry::batch::StartedLoads;
 use crate::registry::load::{LoadInput, LoadOutcome, LoadReason};
+use crate::registry::load_attempt::{FileState, LoadAttempt, Loading, Phase, end_of};
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::names::{displaced, settle_running, take_names, taken, without_taken};
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::PluginSlot;
-use crate::shared::Shared;
+use crate::runtime_shared::Shared;
 use arc_swap::ArcSwap;
 use pinion_plugin_limits::Share;
 use std::collections::HashSet;

@@ -2,7 +2,7 @@
 
 use crate::load_error::LoadError;
 use crate::loading::source::{FileOrigin, PluginSource, Stamp};
-use crate::registry::attempt::{FileState, LoadAttempt};
+use crate::registry::load_attempt::{FileState, LoadAttempt};
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
 use pinion_plugin_limits::Share;

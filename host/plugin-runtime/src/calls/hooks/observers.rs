@@ -8,7 +8,7 @@ use crate::calls::instance::Setup;
 use crate::calls::state::NoProgress;
 use crate::registry::Registry;
 use crate::registry::notice::{Notice, NoticeEvent};
-use crate::shared::Shared;
+use crate::runtime_shared::Shared;
 use pinion_protocol::HookPoint;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

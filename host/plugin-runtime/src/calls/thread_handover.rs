@@ -7,8 +7,8 @@
 
 use crate::calls::instance::FinishedJob;
 use crate::calls::spinning::{CallTask, LINGER, spin};
-use crate::loading::program::InstanceTemplate;
-use crate::shared::Shared;
+use crate::loading::instance_template::InstanceTemplate;
+use crate::runtime_shared::Shared;
 use pinion_plugin_engine::Engine;
 use pinion_plugin_limits::{Deadline, FaultKind, Spinning, cores};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! One look at a source's file, which gives a load everything it has to know before it reads the file.
 
-use crate::loading::described::ComponentFileState;
+use crate::loading::description_cache::ComponentFileState;
 use crate::loading::source::{PluginSource, Stamp};
 use pinion_workspace::grants::protected::Protected;
 use pinion_workspace::paths::identity::of_file;
