@@ -4,7 +4,7 @@
 //! [`ATTACK`], and read the output of [`measured_attack`].
 
 use pinion_agent::Content;
-use pinion_agent::bound::OutputBounds;
+use pinion_agent::output_bounds::OutputBounds;
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::PartialLimits;
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, Seen};

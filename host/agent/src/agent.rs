@@ -14,7 +14,7 @@ use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::history::{cancelled_results, check_unanswered};
 use pinion_protocol::identity::Continuation;
-use pinion_protocol::live::{ContextEstimate, Live};
+use pinion_protocol::live_state::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::services::Services;

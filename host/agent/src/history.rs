@@ -3,7 +3,7 @@
 use crate::compaction::Compaction;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use pinion_protocol::live::ContextEstimate;
+use pinion_protocol::live_state::ContextEstimate;
 use pinion_protocol::message::Message;
 use pinion_protocol::tokens::ContextTracker;
 use std::sync::Arc;

@@ -76,9 +76,9 @@ pub use pinion_protocol::{
 };
 #[doc(inline)]
 pub use pinion_protocol::{
-    arguments, authority, bound, choice, content, definition, delegation, dialog, drawing, event, filter, form,
-    function, hook, identity, image, limits, live, message, model, order, outcome, output, provider, retry, selection,
-    served, services, step, store, text, tokens, tool, usage,
+    arguments, authority, choice, content, definition, delegation, dialog, drawing, event, filter, form, function,
+    hook, identity, image, limits, live_state, message, model, outcome, output, output_bounds, provider, result_order,
+    retry, selection, served_tools, services, step, store, text, tokens, tool, usage,
 };
 #[doc(inline)]
 pub use pinion_redact as secrets;

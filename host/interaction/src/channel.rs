@@ -9,7 +9,7 @@
 
 use futures_util::Stream;
 use pinion_protocol::event::{Event, EventKind};
-use pinion_protocol::live::Live;
+use pinion_protocol::live_state::Live;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -259,7 +259,7 @@ impl EventWatchers {
     }
 
     /// Locks the state of the agent, if this is the run that it describes.
-    pub fn state(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::LiveState>> {
+    pub fn state(&self, run_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live_state::LiveState>> {
         self.live.as_ref()?.lock_run(run_id)
     }
 

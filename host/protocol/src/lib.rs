@@ -11,7 +11,6 @@
 pub mod approval;
 pub mod arguments;
 pub mod authority;
-pub mod bound;
 pub mod choice;
 pub mod compaction;
 pub mod content;
@@ -33,20 +32,21 @@ pub mod image;
 pub mod json;
 mod ledger;
 pub mod limits;
-pub mod live;
+pub mod live_state;
 pub mod mcp;
 pub mod message;
 pub mod model;
-pub mod order;
 pub mod outcome;
 pub mod output;
+pub mod output_bounds;
 pub mod pattern;
 pub mod provider;
 pub mod repetition;
+pub mod result_order;
 pub mod retry;
 pub mod schema;
 pub mod selection;
-pub mod served;
+pub mod served_tools;
 pub mod services;
 pub mod step;
 pub mod store;
@@ -57,7 +57,6 @@ pub mod usage;
 
 pub use approval::{ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Question};
 pub use authority::Authority;
-pub use bound::OutputBounds;
 pub use choice::ChoiceName;
 pub use compaction::policy::CompactionPolicy;
 pub use compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
@@ -78,19 +77,20 @@ pub use hook::{HookAnswer, HookCall, HookNote, HookPoint, PluginHooks};
 pub use identity::{Continuation, RunNumbers, TurnTrigger};
 pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};
-pub use live::ContextEstimate;
+pub use live_state::ContextEstimate;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
-pub use order::{CallOrder, sort_results};
 pub use outcome::{LIMIT_MESSAGE, Limit, Outcome, RunEnd, RunError, RunErrorKind};
+pub use output_bounds::OutputBounds;
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,
 };
+pub use result_order::{CallOrder, sort_results};
 pub use retry::{Backoff, RetryPolicy};
 pub use schema::{SchemaError, check_schema};
 pub use selection::Selection;
-pub use served::{Resource, ResourceAddress, ServedTool, TaskSupport, UriTemplate};
+pub use served_tools::{Resource, ResourceAddress, ServedTool, TaskSupport, UriTemplate};
 pub use services::{
     BatchAnswer, BatchQuestion, CallServices, CompletionAnswer, CompletionError, CompletionTask, Directory,
     MAX_CALL_DEPTH, NestedCall, Services,

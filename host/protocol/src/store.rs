@@ -15,7 +15,7 @@ pub trait SessionStore: Send + Sync {
     /// moment.
     ///
     /// Results of concurrent calls arrive in the order that the calls end. When the conversation is loaded,
-    /// [`sort_results`](crate::order::sort_results) restores the order of the calls.
+    /// [`sort_results`](crate::result_order::sort_results) restores the order of the calls.
     ///
     /// # Errors
     /// Fails if the message was not stored; no partial record remains. The agent loop then ends the run.

@@ -10,7 +10,7 @@ use crate::output::{note, text};
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::schema::Schemas;
-use pinion_agent::served::ServedTool;
+use pinion_agent::served_tools::ServedTool;
 use pinion_app::approve::permissions::CallPermissions;
 use pinion_app::failure::Result;
 use pinion_app::files::private::random_token;

@@ -8,7 +8,6 @@
 use crate::approve::described;
 use crate::run::call_rows::account;
 use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Question};
-use pinion_agent::bound::OutputBounds;
 use pinion_agent::channel::EventWatchers;
 use pinion_agent::content::ToolCall;
 use pinion_agent::delegation::Ceiling;
@@ -20,6 +19,7 @@ use pinion_agent::futures_util::stream;
 use pinion_agent::hooks::{Flow, Hooks};
 use pinion_agent::limits::RunLimits;
 use pinion_agent::message::{StopReason, ToolResultMessage};
+use pinion_agent::output_bounds::OutputBounds;
 use pinion_agent::provider::{EventStream, PartKind, Provider, Request, StreamEvent};
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::Secrets;

@@ -5,7 +5,7 @@
 use crate::output::terminal::is_linear;
 use crate::output::{count, short};
 use pinion_agent::arguments::summary;
-use pinion_agent::live::ContextEstimate;
+use pinion_agent::live_state::ContextEstimate;
 use pinion_agent::text::one_line;
 use pinion_agent::tokens::{LEAST_RATIO, TokenCounter, message_tokens};
 use pinion_agent::{Agent, Content, LoopConfig, Message, ToolDefinition};

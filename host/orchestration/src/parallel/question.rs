@@ -6,9 +6,9 @@
 
 use super::choose::Candidates;
 use pinion_agent::tokens::TokenCounter;
-use pinion_protocol::bound::cut_middle;
 use pinion_protocol::content::text_of;
 use pinion_protocol::message::Message;
+use pinion_protocol::output_bounds::cut_middle;
 use std::sync::Arc;
 
 /// Number of lines that the first tier keeps of a long text.

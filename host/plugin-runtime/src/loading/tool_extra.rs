@@ -2,7 +2,7 @@
 
 use crate::loading::offer::OfferedTool;
 use crate::loading::wording::check_line;
-use pinion_protocol::served::check_uri;
+use pinion_protocol::served_tools::check_uri;
 use pinion_protocol::{Resource, ResourceAddress, TaskSupport, UriTemplate};
 use serde::Deserialize;
 use serde_json::Value;

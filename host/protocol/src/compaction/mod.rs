@@ -1,9 +1,9 @@
 //! Compaction records, and the view of the history that the model gets.
 
-use crate::bound::{OutputBounds, cut_lines};
 use crate::content::Content;
 use crate::event::CompactionReason;
 use crate::message::{Message, ToolResultMessage, UserMessage};
+use crate::output_bounds::{OutputBounds, cut_lines};
 use crate::usage::Spend;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;

@@ -4,11 +4,11 @@
 //! parts a call from its result: the kept part begins with a message that is not a result.
 
 use super::{CompactionRecord, Cut, SUMMARY_FRAME, is_summary};
-use crate::bound::cut_middle;
 use crate::compaction::policy::CompactionPolicy;
 use crate::content::text_of;
 use crate::json::json_bytes;
 use crate::message::Message;
+use crate::output_bounds::cut_middle;
 use crate::tokens::{ContextTracker, messages_tokens};
 use jiff::Timestamp;
 use std::fmt::Write as _;
