@@ -2,9 +2,9 @@
 
 use crate::access;
 use crate::name::{self, SessionFileName};
+use crate::parallel_groups::ParallelGroup;
 use crate::record::{Record, Titled};
 use crate::session::Session;
-use crate::side::ParallelGroup;
 use pinion_protocol::{
     ChildCall, ChildSession, EventKind, Message, SessionAccessError, SessionGroup, SessionStore, StoreError,
     StoredEntry,
