@@ -228,9 +228,9 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("cli/src/process/signals.rs", "let _ = rustix::io::write(stdout(), sequences.as_bytes());"),
     // The UI's own sequences, as bytes and text for the module that prints; the other text of frames is neutralized.
     ("tui/src/inline.rs", "\\x1b["),
-    ("tui/src/pen.rs", "\\x1b["),
+    ("tui/src/cell_writer.rs", "\\x1b["),
     ("tui/src/screen.rs", "\\x1b["),
-    ("tui/src/surroundings.rs", "\\x1b["),
+    ("tui/src/terminal_indicators.rs", "\\x1b["),
     ("tui/src/terminal.rs", "\\x1b["),
     // The sequences of programs that are recognized.
     ("tui/src/ansi.rs", "\\x1b["),

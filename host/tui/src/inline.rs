@@ -4,8 +4,8 @@
 //! cursor, so that nothing depends on where a program before this one, or a new size, has left the cursor. A row that has
 //! become final is not written again if the live region shows it: the region begins below it from then on.
 
+use crate::cell_writer::{Pen, used};
 use crate::links::Links;
-use crate::pen::{Pen, used};
 use crate::screen::{Moved, moved};
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;

@@ -11,6 +11,7 @@
 //! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
 mod ansi;
+mod cell_writer;
 mod commands;
 mod composer;
 mod dialog;
@@ -22,15 +23,14 @@ mod input;
 mod keys;
 mod links;
 mod markdown;
-mod pen;
 mod prose;
 mod rows;
 mod screen;
 mod setup;
 mod shorten;
 mod status;
-mod surroundings;
 pub mod terminal;
+mod terminal_indicators;
 mod theme;
 mod transcript;
 mod update;
@@ -53,7 +53,7 @@ pub use ratatui_core::layout::Rect;
 pub use screen::Screen;
 pub use setup::{EnteredKey, Setup, SetupRequest};
 pub use status::StatusSegment;
-pub use surroundings::{Activity, TerminalIndicators, undoing};
+pub use terminal_indicators::{Activity, TerminalIndicators, undoing};
 pub use theme::{ASK_FOR_BACKGROUND, Background, Depth, Theme};
 pub use transcript::{Excerpt, Tone};
 pub use update::{App, UiSettings};

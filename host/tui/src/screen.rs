@@ -4,8 +4,8 @@
 //! scrolled by the terminal, so that a growing answer costs little more than its own bytes. Nothing here touches rows
 //! that the terminal has scrolled away.
 
+use crate::cell_writer::Pen;
 use crate::links::Links;
-use crate::pen::Pen;
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

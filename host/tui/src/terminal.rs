@@ -24,7 +24,7 @@ pub use self::console::Inputs;
 #[cfg(unix)]
 pub use self::inputs::Inputs;
 
-use crate::surroundings::{OUTPUT, PROMPT};
+use crate::terminal_indicators::{OUTPUT, PROMPT};
 use crate::view::PrintedRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -193,7 +193,7 @@ pub fn printed(rows: &[PrintedRow], has_styles: bool, has_marks: bool) -> String
         for piece in row.pieces() {
             let style = piece.style();
             let style = (style.fg.unwrap_or_default(), style.bg.unwrap_or_default(), style.add_modifier);
-            let sgr = crate::pen::sgr(style);
+            let sgr = crate::cell_writer::sgr(style);
             match has_styles && sgr != "\x1b[m" {
                 true => text.push_str(&format!("{sgr}{}\x1b[m", piece.text())),
                 false => text.push_str(piece.text()),

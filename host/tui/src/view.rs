@@ -6,7 +6,7 @@ use crate::keys::Action;
 use crate::links::Links;
 use crate::rows::{Row, StyledPiece, width};
 use crate::status::Now;
-use crate::surroundings::{Activity, OUTPUT, PROMPT};
+use crate::terminal_indicators::{Activity, OUTPUT, PROMPT};
 use crate::update::App;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;

@@ -2,7 +2,7 @@
 
 use crate::rows::Row;
 use crate::transcript::Transcript;
-use crate::transcript::needle::{DisplayForm, Needle};
+use crate::transcript::text_search::{DisplayForm, Needle};
 use crate::transcript::window::Position;
 use std::time::Duration;
 
