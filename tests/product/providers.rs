@@ -22,26 +22,44 @@ pub(crate) struct Vendor {
 impl Vendor {
     /// Answers requests in this order and repeats the last answer.
     pub(crate) fn answering(answers: Vec<String>) -> Self {
+        Self::with_lists(answers, Vec::new())
+    }
+
+    /// Answers requests for the list of models with the second answers, too; without one, it closes the connection.
+    pub(crate) fn with_lists(answers: Vec<String>, lists: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (asked, bodies) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         let kept = (asked.clone(), bodies.clone());
         std::thread::spawn(move || {
             // A connection may stay open while another one is used.
-            let answers = Arc::new(answers);
+            let (answers, lists) = (Arc::new(answers), Arc::new(Mutex::new(lists.into_iter())));
             for stream in listener.incoming().map_while(Result::ok) {
-                let (answers, kept) = (answers.clone(), kept.clone());
-                std::thread::spawn(move || converse(stream, &answers, &kept.0, &kept.1));
+                let (answers, lists, kept) = (answers.clone(), lists.clone(), kept.clone());
+                std::thread::spawn(move || converse(stream, &answers, &lists, &kept.0, &kept.1));
             }
         });
         Self { url, asked, bodies }
     }
 }
 
-fn converse(stream: TcpStream, answers: &[String], asked: &Mutex<Vec<String>>, bodies: &Mutex<Vec<String>>) {
+fn converse(
+    stream: TcpStream,
+    answers: &[String],
+    lists: &Mutex<std::vec::IntoIter<String>>,
+    asked: &Mutex<Vec<String>>,
+    bodies: &Mutex<Vec<String>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
     while let Some((head, body)) = read_request(&mut reader) {
+        if head.starts_with("get ") {
+            let Some(list) = lists.lock().unwrap().next() else { return };
+            if writer.write_all(list.as_bytes()).is_err() {
+                return;
+            }
+            continue;
+        }
         bodies.lock().unwrap().push(body);
         let at = {
             let mut asked = asked.lock().unwrap();
@@ -63,7 +81,8 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, String)> {
         }
     }
     let head = head.to_lowercase();
-    let length: usize = head.split_once("content-length: ")?.1.lines().next()?.trim().parse().ok()?;
+    let length = head.split_once("content-length: ").map_or("0", |(_, rest)| rest.lines().next().unwrap_or_default());
+    let length: usize = length.trim().parse().ok()?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     Some((head, String::from_utf8_lossy(&body).into_owned()))

@@ -191,21 +191,53 @@ fn mistaken_login_is_refused_and_stores_nothing() {
 
 #[test]
 fn terminal_does_not_show_the_key_of_a_login() {
+    // Without a key as with one: no test of it.
+    let models = || answer("200 OK", "application/json", "{\"data\":[]}");
+    let vendor = Vendor::with_lists(Vec::new(), vec![models(), models()]);
     let pinion = Pinion::default();
+    server(&pinion, &vendor);
     let mut terminal = Terminal::start(&pinion.command(["login"]), SIZE, "");
     terminal.wait_for("Which one");
-    terminal.keys("groq\n");
+    terminal.keys("box\n");
     terminal.wait_for("does not show it");
     terminal.keys(&format!("{KEY}\n"));
     let (status, seen) = terminal.end();
-    assert!(status == Some(0) && seen.contains("stored the key of groq") && !seen.contains(KEY), "{seen}");
-    assert_private(&pinion, "groq");
+    assert!(status == Some(0) && seen.contains("stored the key of box") && !seen.contains(KEY), "{seen}");
+    assert!(seen.contains("not tested: the server answers without a key, too"), "{seen}");
+    assert_private(&pinion, "box");
     let terminal = Terminal::start(&pinion.command(["login", "groq"]), SIZE, "");
     terminal.wait_for("does not show it");
     let process = rustix::process::Pid::from_raw(terminal.pid().cast_signed()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
     pinion_tests::wait_until("the terminal is restored", || terminal.is_restored());
     assert_eq!(terminal.end().0, Some(143));
+}
+
+#[test]
+fn login_at_a_terminal_tests_the_key_first() {
+    let refusal = || answer("401 Unauthorized", "application/json", "{\"error\":{\"message\":\"no such key\"}}");
+    let models = answer("200 OK", "application/json", "{\"data\":[]}");
+    let vendor = Vendor::with_lists(Vec::new(), vec![refusal(), models, refusal(), refusal()]);
+    let pinion = Pinion::default();
+    server(&pinion, &vendor);
+    let log_in = |answer: &str| {
+        let mut terminal = Terminal::start(&pinion.command(["login", "box"]), SIZE, "");
+        terminal.wait_for("does not show it");
+        terminal.keys(&format!("{KEY}\n"));
+        if !answer.is_empty() {
+            terminal.wait_for("[y/N]");
+            terminal.keys(answer);
+        }
+        terminal.end()
+    };
+    let (status, seen) = log_in("\n");
+    assert!(status == Some(1) && seen.contains("no such key") && !seen.contains(KEY), "{seen}");
+    assert!(!auth_file(&pinion).exists());
+    let (status, seen) = log_in("");
+    assert!(status == Some(0) && seen.contains("box accepts the key."), "{seen}");
+    assert_private(&pinion, "box");
+    let (status, seen) = log_in("y\n");
+    assert!(status == Some(0) && seen.contains("stored the key of box"), "{seen}");
 }
 
 #[test]

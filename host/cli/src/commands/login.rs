@@ -6,7 +6,7 @@ use crate::process::open_browser;
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::model::browser_login::WaitingLogin;
-use pinion_app::model::{MAX_KEY, key_in};
+use pinion_app::model::{KeyVerdict, MAX_KEY, key_in};
 use pinion_app::workspace_base::Base;
 use pinion_providers::{KeyOrigin, ProviderInfo};
 use secrecy::SecretString;
@@ -15,7 +15,8 @@ use std::io::{self, IsTerminal as _, Read as _, stdin};
 /// The arguments of `pinion login`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The key is read from the terminal, which does not show it, or from stdin if that is piped. It is \
+    after_help = "The key is read from the terminal, which does not show it, or from stdin if that is piped. One \
+                        from the terminal is tested by a request for the provider's list of models. It is \
                         stored in the keyring if `secret-tool` finds one, and else in `auth.toml` (mode 0600). A key in \
                         the environment comes first. OpenRouter gives a key to those who log in with a browser."
 )]
@@ -48,6 +49,8 @@ impl LoginArgs {
             false => read_key(info)?,
         };
         let key = match key {
+            // A script that stores a key waits for no server.
+            Some(key) if stdin().is_terminal() => tested(&base, info, key).await?,
             Some(key) => key,
             None => log_in(&base, info).await?,
         };
@@ -167,6 +170,32 @@ fn read_key(info: &ProviderInfo) -> Result<Option<SecretString>> {
     }
     let key = key_in(&text).map_err(|problem| Failure::usage(format!("invalid key of `{}`: {problem}", info.name)));
     key.map(Some)
+}
+
+/// Asks the provider whether it accepts an entered key, and the user what to do with a refused one.
+///
+/// # Errors
+/// The provider refuses the key, and the user does not want to store it.
+async fn tested(base: &Base, info: &ProviderInfo, key: SecretString) -> Result<SecretString> {
+    note(&text!("Asking {} whether it accepts the key …", info.name));
+    match base.check_key(info.name, &key).await {
+        KeyVerdict::Accepted => note(&text!("{} accepts the key.", info.name)),
+        KeyVerdict::Unknown(reason) => note(&text!("! the key was not tested: {}", reason)),
+        KeyVerdict::Refused(reason) => {
+            note(&text!("! {} refuses the key: {}", info.name, reason.clone()));
+            note(&text!("Store it nevertheless? [y/N]"));
+            let mut line = String::new();
+            stdin()
+                .read_line(&mut line)
+                .map_err(|error| Failure::failed("could not read the answer").because(error))?;
+            if !matches!(line.trim(), "y" | "Y" | "yes") {
+                return Err(Failure::failed(format!("stored nothing: {} refuses the key", info.name))
+                    .because(reason)
+                    .hint(format!("`pinion login {}` asks for another one", info.name)));
+            }
+        }
+    }
+    Ok(key)
 }
 
 /// Names the environment variable that has a key of the provider, if one does.
