@@ -128,4 +128,4 @@ export interface Definition {
 }
 
 /** Makes the exports of a plugin. `offers` lists the tools and commands of the definition as it is then. */
-export function plugin(definition: Definition): { tools: object; commands: object; offers: object };
+export function plugin(definition: Definition): { tools: object; commands: object; offers: { list(): import('pinion:plugin/offers@0.1.0').Offer } };

@@ -66,15 +66,15 @@ impl Authority {
         !(self.writes || self.executes || self.network)
     }
 
-    /// Returns the effects in words: `reads files`, `writes files`, `runs programs`, `uses the network`, `starts
-    /// agents`.
+    /// Returns the effects in words: `reads files`, `writes files`, `runs programs`, `uses the network`, `asks models or
+    /// starts agents`.
     pub fn effect_names(self) -> Vec<&'static str> {
         [
             (self.reads && !self.writes, "reads files"),
             (self.writes, "writes files"),
             (self.executes, "runs programs"),
             (self.network, "uses the network"),
-            (self.delegates, "starts agents"),
+            (self.delegates, "asks models or starts agents"),
         ]
         .into_iter()
         .filter_map(|(has, word)| has.then_some(word))
