@@ -22,9 +22,12 @@ fn main() {
 
 /// Places the functions that a run executes together, and packs relocations, so that a run maps and changes fewer pages.
 /// Linkers without these options, and systems whose loader does not know packed relocations (glibc before 2.36), do
-/// without.
+/// without. A release records the functions of its own programs and names the file in `PINION_LAYOUT`.
 fn arrange(out: &Path) {
-    let layout = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("layout/run.ld");
+    println!("cargo::rerun-if-env-changed=PINION_LAYOUT");
+    let recorded = env::var_os("PINION_LAYOUT").map(PathBuf::from);
+    let layout =
+        recorded.unwrap_or_else(|| PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("layout/run.ld"));
     println!("cargo::rerun-if-changed={}", layout.display());
     // Unoptimised programs have other functions.
     if env::var("CARGO_CFG_TARGET_OS").unwrap() != "linux" || env::var("OPT_LEVEL").unwrap() == "0" {

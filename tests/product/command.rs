@@ -449,6 +449,8 @@ fn help_version_and_completions_go_to_stdout() {
         (&["--help"][..], "Usage: pinion"),
         (&["--version"], "pinion 0."),
         (&["completions", "bash"], "_pinion"),
+        (&["man"], ".TH pinion 1"),
+        (&["man", "plugin", "build"], ".TH pinion-plugin-build 1"),
         (&["config", "show"], "max-turns = 50"),
         (&["config", "path"], "config.toml"),
         (&["config", "path"], "home/plugins\n"),

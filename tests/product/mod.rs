@@ -13,6 +13,7 @@ mod evaluation_results;
 mod file_grants;
 mod first_contact;
 mod http;
+mod install;
 mod limits;
 mod live;
 mod long_sessions;

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod eval;
 mod login;
+mod man;
 pub(crate) mod mcp;
 #[cfg(test)]
 mod mentions_tests;
@@ -95,6 +96,8 @@ commands! {
     Doctor(doctor::Doctor),
     /// Print a shell completion script
     Completions(completions::Completions),
+    /// Print a manual page
+    Man(man::ManualPage),
 }
 
 #[cfg(test)]
