@@ -196,6 +196,16 @@ fn paths_are_found_in_nested_imports() {
     assert_eq!(paths(child, &["limits"]), ["limits::Limit", "limits::self::x", "self::x"]);
 }
 
+#[test]
+fn inline_module_with_files_counts_as_a_module() {
+    let text =
+        "pub mod a {\n    mod b;\n    mod c {\n        use d::D;\n    }\n    pub use b::B;\n}\nuse a::B;\nmod e {\n}";
+    let mut texts = BTreeMap::new();
+    add_modules("m".to_owned(), text, &mut texts);
+    assert_eq!(texts["m"], "use a::B;\nmod e {\n}");
+    assert_eq!(texts["m::a"], "    mod b;\n    mod c {\n        use d::D;\n    }\n    pub use b::B;");
+}
+
 /// Returns the modules below a module, by their last names.
 fn children<'a>(module: &str, modules: &'a BTreeMap<String, String>) -> Vec<&'a str> {
     let parts = |name: &'a str| name.rsplit_once("::").unwrap_or(("", name));
@@ -216,12 +226,14 @@ fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         parts.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
         parts.join("::")
     };
-    let texts: BTreeMap<String, String> =
-        files(source, &["rs"]).iter().map(|path| (module(path), fs::read_to_string(path).unwrap())).collect();
+    let mut texts = BTreeMap::new();
+    for path in files(source, &["rs"]) {
+        add_modules(module(&path), without_tests(&fs::read_to_string(path).unwrap()), &mut texts);
+    }
     let mut graph = BTreeMap::new();
     for (name, text) in texts.iter().filter(|(name, _)| !is_test_module(name)) {
         let children = children(name, &texts);
-        let named = paths(&without_comments(without_tests(text)), &children);
+        let named = paths(&without_comments(text), &children);
         let modules = named.iter().filter_map(|path| resolve(name, path, &texts));
         let others = modules.filter(|other| other != name && !is_test_module(other));
         // The bindings name the types of resources, whose methods use the bindings.
@@ -229,6 +241,36 @@ fn imports(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         graph.insert(name.clone(), if is_generated { BTreeSet::new() } else { others.collect() });
     }
     graph
+}
+
+/// Adds the text of a module, and separately the texts of inline modules that have files, because such a module stands
+/// for a `mod.rs`. Any other inline module belongs to its file.
+fn add_modules(name: String, text: &str, texts: &mut BTreeMap<String, String>) {
+    let lines: Vec<&str> = text.lines().collect();
+    let (mut own, mut at) = (Vec::new(), 0);
+    while let Some(line) = lines.get(at) {
+        // rustfmt ends a module with the indentation of its beginning.
+        let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+        let body = lines[at + 1..].split(|line| *line == end).next().unwrap();
+        let child =
+            declared_module(line, " {").filter(|_| body.iter().any(|line| declared_module(line, ";").is_some()));
+        if let Some(child) = child {
+            let child = if name.is_empty() { child.to_owned() } else { format!("{name}::{child}") };
+            add_modules(child, &body.join("\n"), texts);
+            at += body.len() + 2;
+        } else {
+            own.push(*line);
+            at += 1;
+        }
+    }
+    texts.insert(name, own.join("\n"));
+}
+
+/// Returns the name of the module that a line declares, if the line ends like this.
+fn declared_module<'a>(line: &'a str, end: &str) -> Option<&'a str> {
+    let (visibility, rest) = line.trim_start().split_once("mod ")?;
+    let is_module = visibility.is_empty() || visibility.starts_with("pub") && visibility.ends_with(' ');
+    rest.strip_suffix(end).filter(|_| is_module)
 }
 
 fn without_comments(text: &str) -> String {
