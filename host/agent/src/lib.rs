@@ -51,17 +51,27 @@ mod agent;
 pub mod compaction;
 pub mod config;
 mod context;
-mod extension;
 mod history;
 mod run;
-#[cfg(test)]
-mod run_tests;
 mod running;
 #[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]
 mod testing;
-mod tools;
 mod turn;
+
+/// Code that the loop calls: hooks of the application and of plugins, and the spawner of other runs.
+mod extension {
+    pub mod hooks;
+    pub(crate) mod plugin_hooks;
+    pub mod spawn;
+}
+
+/// Tool calls: which tools there are, whether a call fits its schema and may run, and how the calls of a message run.
+mod tools {
+    pub(crate) mod dispatch;
+    mod result;
+    pub(crate) mod services;
+}
 
 pub use agent::{Agent, AgentError, Lease, block_on};
 pub use config::LoopConfig;
@@ -129,4 +139,28 @@ mod flat {
     pub(crate) use crate::snapshot::*;
     pub(crate) use crate::spawn::*;
     pub(crate) use pinion_protocol::*;
+}
+
+/// The loop against a scripted model and scripted tools, a file for each group of rows. The rows come from the
+/// requirements.
+#[cfg(test)]
+mod run_tests {
+    mod abort;
+    mod api;
+    mod approval;
+    mod compaction;
+    mod dispatch;
+    mod events;
+    mod hook_answers;
+    mod hooks_and_filters;
+    mod notes;
+    mod retries_and_limits;
+    mod steering;
+    mod streams;
+
+    use crate::*;
+
+    fn done(outcome: &Outcome) -> bool {
+        outcome.end == RunEnd::Done { stop_reason: StopReason::Stop }
+    }
 }
