@@ -9,23 +9,124 @@
 //! to see goes to a [`screen::Screen`].
 
 pub mod application;
-pub mod approve;
 pub mod config;
 pub mod failure;
-pub mod files;
-pub mod mcp;
-pub mod model;
 pub mod names;
 pub mod options;
-pub mod output;
-pub mod plugins;
-pub mod process;
 pub mod prompt;
-pub mod run;
 pub mod screen;
 pub mod sessions;
 pub mod trust;
 pub mod undo;
 pub mod workspace_base;
+
+/// Approval of tool calls: the user's rules, the log of decisions, and the user who is asked.
+pub mod approve {
+    pub mod audit;
+    pub mod permissions;
+    pub mod stored;
+    mod tool_rules;
+
+    pub use crate::screen::Person;
+}
+
+/// The files and directories that this program works with.
+pub mod files {
+    pub mod output_directories;
+    pub mod owned_files;
+    pub mod paths;
+    pub mod private;
+    pub mod records;
+    pub mod repository;
+    pub mod secret_storage;
+}
+
+/// MCP servers: their files, their processes, their tokens, and the user whom they may ask.
+pub mod mcp {
+    pub mod edit;
+    mod elicitation_dialogs;
+    pub mod files;
+    mod first_start;
+    mod launch;
+    pub mod lazy_servers;
+    mod sampling;
+    pub mod servers;
+    mod tokens;
+    pub mod written;
+}
+
+/// Models and providers: the choice for a run, with its key, address and prices.
+pub mod model {
+    pub mod browser_login;
+    mod environment;
+    pub mod exchanges;
+    pub mod info;
+    mod key_check;
+    mod ollama_lookup;
+    mod prices;
+    mod select;
+    mod served_window;
+    mod stored_keys;
+
+    pub use self::environment::proxies_or;
+    pub use self::key_check::KeyVerdict;
+    pub use self::select::Chosen;
+    pub use self::stored_keys::{Lacking, MAX_KEY, key_in};
+    pub use crate::files::secret_storage::SecretLocation;
+}
+
+/// Text that is safe to show: everything that is not a literal of this program is neutralized and bounded.
+///
+/// Nothing here writes; the application shows [`Text`](output::Text) on its [`Screen`](crate::screen::Screen).
+pub mod output {
+    mod command;
+    mod numbers;
+    mod text;
+
+    pub use self::command::{shell_command, shell_word};
+    pub use self::numbers::{age, bytes, short};
+    pub use self::text::{Part, PartExt, Text, break_words, fit, left, line, row, split_at_width, width, wrapped};
+    pub use crate::text;
+    pub use pinion_agent::text::count;
+}
+
+/// The plugins that a run loads, and their grants.
+pub mod plugins {
+    pub mod builtin;
+    mod file_stamp;
+    pub mod grants;
+    pub mod policy;
+    pub mod runtime;
+    pub mod secrets;
+    mod skills;
+    pub mod sources;
+}
+
+/// The process itself, and the sandbox of the programs that it starts.
+pub mod process {
+    pub mod background;
+    pub mod confinement;
+    pub mod credentials;
+    pub mod hardening;
+    pub mod key_commands;
+    pub mod network;
+    pub mod own_command;
+    pub mod repositories;
+    pub mod running_programs;
+    pub mod sandbox_parts;
+
+    pub use self::own_command::begin;
+}
+
+/// The assembly of a run: its session, its models and its agent.
+pub mod run {
+    mod agents;
+    mod built_in;
+    mod checking_plugins;
+    mod net_question;
+    pub mod notices;
+    pub mod session;
+    pub mod setup;
+}
 
 pub use self::application::App;

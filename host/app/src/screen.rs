@@ -1,12 +1,14 @@
 //! The screen of the application that uses this library, which itself prints nothing and reads no input.
 
 use crate::output::Text;
+use pinion_agent::Approver;
+use pinion_agent::dialog::UserInterface;
 use std::io;
 use url::Url;
 
 /// The application's way to its user, outside of a conversation.
 ///
-/// Questions about calls and questions of plugins go through [`Person`](crate::approve::Person) instead.
+/// Questions about calls and questions of plugins go through [`Person`] instead.
 pub trait Screen: Send + Sync {
     /// Shows a text, such as the address of a page on which to log in. It may have several lines.
     fn note(&self, text: &Text);
@@ -39,3 +41,8 @@ impl Screen for NoScreen {
         tracing::warn!("{}", text.as_str());
     }
 }
+
+/// A user who may be asked about calls and by plugins.
+pub trait Person: Approver + UserInterface {}
+
+impl<T: Approver + UserInterface> Person for T {}

@@ -8,7 +8,6 @@
 //! same repository only. Notices report files that are not used and files that changed since the last run in the same
 //! directory.
 
-mod includes;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -17,7 +16,6 @@ use crate::files::paths::Paths;
 use crate::files::private;
 use crate::files::repository::{FileText, Links, Refusal, Repository};
 use crate::output::line;
-use crate::prompt::context::includes::{Include, includes};
 use crate::prompt::context::source::ContextSource;
 use pinion_exclusions::Finder;
 use pinion_session_store::printable;
@@ -36,6 +34,9 @@ const MAX_DEPTH: usize = 5;
 const MAX_DIRECTORIES: usize = 64;
 /// Maximum bytes of the record of one workspace.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
+
+/// Maximum bytes of the path of an include.
+const MAX_PATH: usize = 512;
 
 /// Stands for the digest of a missing or unused file.
 const ABSENT: &str = "-";
@@ -305,4 +306,45 @@ fn quoted(bytes: &[u8]) -> String {
         quoted.push('\n');
     }
     quoted
+}
+
+/// An include, such as `@docs/rules.md`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Include {
+    /// The path, relative to the directory of the file.
+    path: String,
+    /// True if the line has nothing else, so that it cannot be the name of a person or of a package.
+    is_alone: bool,
+}
+
+/// Returns the includes of a text in Markdown, outside of code.
+fn includes(text: &str) -> Vec<Include> {
+    let mut found = Vec::new();
+    let mut fence: Option<&str> = None;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(_)) => fence = mark,
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            _ => {}
+        }
+        if fence.is_some() || mark.is_some() {
+            continue;
+        }
+        let content = trimmed.trim_start_matches(['-', '*', '+', ' ']);
+        // Every other part lies between backticks.
+        for part in line.split('`').step_by(2) {
+            let words = part.split_whitespace().filter_map(|word| Some((word, path_in(word)?)));
+            found.extend(words.map(|(word, path)| Include { path: path.to_owned(), is_alone: word == content }));
+        }
+    }
+    found
+}
+
+/// Returns the path in `@docs/rules.md`; `None` if the word is not an include.
+fn path_in(word: &str) -> Option<&str> {
+    let path = word.strip_prefix('@')?.trim_end_matches(['.', ',', ';', ':', ')', '!', '?']);
+    let is_path = path.contains(['/', '.']) && !path.contains(['@', '\0']) && path.len() <= MAX_PATH;
+    is_path.then_some(path)
 }

@@ -249,3 +249,13 @@ fn number_of_includes_is_bounded() {
     setup.write("repo/AGENTS.md", &wide);
     assert_eq!(setup.read().names().len(), 1 + MAX_INCLUDED);
 }
+
+#[test]
+fn includes_are_words_outside_of_code() {
+    let text = "# Rules\n@docs/rules.md\n- @style.md\nSee @docs/a.md, and (@b.md) or @ada of @types/node.\n\
+                `@code.md` and me@example.com\n```\n@fenced.md\n~~~\n```\n@../last.md\n@ada\n";
+    let found: Vec<(String, bool)> = includes(text).into_iter().map(|found| (found.path, found.is_alone)).collect();
+    let expected = [("docs/rules.md", true), ("style.md", true), ("docs/a.md", false), ("types/node", false)];
+    let expected = expected.into_iter().chain([("../last.md", true)]);
+    assert_eq!(found, expected.map(|(path, is_alone)| (path.to_owned(), is_alone)).collect::<Vec<_>>());
+}
