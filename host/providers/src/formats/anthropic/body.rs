@@ -1,7 +1,7 @@
 //! The request body.
 
 use crate::formats::acceptable::acceptable;
-use crate::formats::cache_control::{CacheBreakpoints, CacheControl, EPHEMERAL};
+use crate::formats::adopted_parts::{CacheBreakpoints, CacheControl, EPHEMERAL};
 use crate::formats::conversation::{
     IdRule, NO_FAILURE_TEXT, NO_IMAGE, RoleTurn, alternate, arguments, has_text, is_own, is_web_image, results_first,
 };

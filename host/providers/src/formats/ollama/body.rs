@@ -1,11 +1,11 @@
 //! The request body.
 
 use crate::formats::acceptable::acceptable;
+use crate::formats::adopted_parts::FunctionTool;
 use crate::formats::conversation::{
     ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, fields_of_server, has_text,
     is_own, is_web_image, steps,
 };
-use crate::formats::function_tool::FunctionTool;
 use crate::models::{Effort, ModelSpec, ThinkingStyle};
 use pinion_protocol::{AssistantMessage, Content, Request, ThinkingLevel, ToolResultMessage};
 use serde::Serialize;

@@ -3,12 +3,11 @@
 use super::quirks::{ChatQuirks, ThinkingBack, ThinkingParam};
 use super::reasoning::{Detail, Field, as_it_came, content_part, opaque, thought};
 use crate::formats::acceptable::acceptable;
-use crate::formats::cache_control::{CacheBreakpoints, CacheControl, EPHEMERAL};
+use crate::formats::adopted_parts::{CacheBreakpoints, CacheControl, EPHEMERAL, FunctionTool};
 use crate::formats::conversation::{
     ConversationStep, IMAGES_FOLLOW, NO_IMAGE, arguments, fields_of_server, has_text, is_own, is_web_image,
     split_result, steps,
 };
-use crate::formats::function_tool::FunctionTool;
 use crate::models::{Caching, ChatTools, Effort, ModelSpec, ThinkingStyle};
 use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, ProviderError, Request, Thinking, ThinkingLevel, ToolChoice,

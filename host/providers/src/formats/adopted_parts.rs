@@ -1,7 +1,32 @@
-//! Anthropic's mark of a cache breakpoint, which routers adopted.
+//! Parts of one vendor's format that other formats adopted: tool definitions in the form of Chat Completions, and
+//! Anthropic's mark of a cache breakpoint, which routers take.
 
-use pinion_protocol::CachePolicy;
+use pinion_protocol::{CachePolicy, ToolDefinition};
 use serde::Serialize;
+use serde_json::Value;
+
+/// `{"type": "function", "function": {…}}`.
+#[derive(Serialize)]
+pub(crate) struct FunctionTool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> FunctionTool<'a> {
+    pub(crate) fn from_definition(tool: &'a ToolDefinition) -> Self {
+        let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
+        Self { r#type: "function", function, cache_control: None }
+    }
+}
 
 /// A cache breakpoint on a block.
 #[derive(Clone, Copy, Serialize)]
