@@ -44,7 +44,6 @@ pub mod provider;
 pub mod repetition;
 pub mod result_order;
 pub mod retry;
-pub mod schema;
 pub mod selection;
 pub mod served_tools;
 pub mod services;
@@ -54,6 +53,21 @@ pub mod text;
 pub mod tokens;
 pub mod tool;
 pub mod usage;
+
+/// Bounds on tool schemas, and on the work of validating arguments against them; repairs of both.
+///
+/// `pinion-agent` compiles the schemas and validates arguments, within these bounds.
+pub mod schema {
+    mod admission;
+    mod arguments;
+    mod lenient;
+    mod work;
+
+    pub use admission::{Measure, SchemaError, check_schema, compilable, measure};
+    pub use arguments::{followed_by_nothing_new, repaired, without_nulls};
+    pub use lenient::build_leniently;
+    pub use work::{MAX_NESTING, Size, is_bearable, is_plain, is_small};
+}
 
 pub use approval::{ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Question};
 pub use authority::Authority;
