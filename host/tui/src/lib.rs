@@ -14,7 +14,6 @@ mod ansi;
 mod cell_writer;
 mod commands;
 mod composer;
-mod dialog;
 mod diff;
 mod fuzzy;
 mod highlight;
@@ -36,6 +35,15 @@ mod transcript;
 mod update;
 mod vi;
 mod view;
+
+/// Dialogs that take the place of the editor.
+mod dialog {
+    pub(crate) mod approval;
+    mod key_guard;
+    pub(crate) mod pick;
+    pub(crate) mod picker;
+    pub(crate) mod plugin;
+}
 
 pub use ansi::without_colours;
 pub use commands::{SlashCommand, UiCommand, command_of, of_hash, of_word};
