@@ -9,10 +9,8 @@
 //!
 //! This crate knows no plugins, and checks no effects of a call: the runtime decides which directories a call may use.
 
-pub mod grants;
 mod listing;
 mod open;
-pub mod paths;
 mod read;
 mod read_files;
 mod replace;
@@ -20,6 +18,24 @@ mod search;
 mod threads;
 mod types;
 mod walk;
+
+/// Granted directories, the access to the places in them, and the places that no grant reaches.
+///
+/// A decision takes two steps. [`roots`](grants::roots) holds the granted directories, each opened once; everything is
+/// found beneath their handles. [`policy`](grants::policy) decides the permitted access to the location that was found.
+pub mod grants {
+    pub mod access;
+    pub mod policy;
+    pub mod protected;
+    pub mod roots;
+}
+
+/// Paths on the way to files: resolving them beneath an open directory.
+pub mod paths {
+    pub mod beneath;
+    pub mod identity;
+    pub mod real;
+}
 
 pub use listing::{FileList, list_files};
 pub use open::is_out_of_handles;
