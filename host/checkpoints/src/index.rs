@@ -1,12 +1,10 @@
 //! The last snapshot, and the facts that reveal a change of a file since then.
 
-use crate::excluded::Excluded;
-use crate::limits::SnapshotLimits;
 use crate::path::RelPath;
 use crate::root::{Stat, TreeRoot};
 use crate::sealed;
 use crate::tree::{AllRefs, Digest, GapReason, TreeEntry};
-use crate::walk::{WalkedPath, What};
+use crate::walk::{Excluded, SnapshotLimits, WalkedPath, What};
 use rustix::fs::{FileType, readlinkat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -13,9 +13,7 @@
 //! ```
 
 use crate::error::Error;
-use crate::excluded::Excluded;
 use crate::index::{KnownPath, SnapshotIndex};
-use crate::limits::SnapshotLimits;
 use crate::objects::{Copied, Objects};
 use crate::path::RelPath;
 use crate::refs;
@@ -23,8 +21,7 @@ use crate::root::{Stat, TreeRoot};
 use crate::rules::{DirectoryRules, FILES};
 use crate::sealed;
 use crate::tree::{Digest, GapReason, Tree, TreeEntry};
-use crate::tree_file;
-use crate::walk::{TemporaryModes, WalkedPath, What, walk};
+use crate::walk::{Excluded, SnapshotLimits, TemporaryModes, WalkedPath, What, walk};
 use pinion_exclusions::Finder;
 use pinion_files::open::{create_directory, open_regular, read_file};
 use rustix::fs::FileType;
@@ -271,7 +268,7 @@ impl CheckpointStore {
     }
 
     fn write_tree(&self, tree: &Tree) -> Result<Digest, Error> {
-        let bytes = tree_file::encode(tree).map_err(Error::io("encode", &self.root))?;
+        let bytes = tree.encode().map_err(Error::io("encode", &self.root))?;
         let id = Digest::from_bytes(&bytes);
         let path = self.tree_file(id);
         if touch(&path).is_err() {
@@ -314,7 +311,7 @@ impl CheckpointStore {
         if Digest::from_bytes(&bytes) != id {
             return Err(Error::Damaged(path));
         }
-        tree_file::decode(&bytes).ok_or(Error::Damaged(path))
+        Tree::decode(&bytes).ok_or(Error::Damaged(path))
     }
 
     /// Takes over entries that did not change since the last snapshot. Returns the places of the files to copy.

@@ -1,8 +1,6 @@
-//! Lists everything below a directory, with a few threads.
+//! Lists everything below a directory except the paths that a store leaves alone, with a few threads.
 
 use crate::error::Error;
-use crate::excluded::Excluded;
-use crate::limits::SnapshotLimits;
 use crate::path::RelPath;
 use crate::root::{Stat, TreeRoot, open_directory, set_mode, stat_in};
 use crate::rules::{DirectoryRules, FILES};
@@ -10,15 +8,82 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, readlinkat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Threads that list directories. The system spends more time than they do.
 const THREADS: usize = 2;
 /// Levels of directories. Each is an open descriptor while the ones below are listed.
 const MAX_DEPTH: usize = 128;
+
+/// The limits of a snapshot. The snapshot names the paths that exceed them; too many files prevent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotLimits {
+    /// Files, directories and links.
+    pub files: usize,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of all files together.
+    pub bytes: u64,
+    /// Time for listing, and again for copying.
+    pub time: Duration,
+}
+
+impl Default for SnapshotLimits {
+    fn default() -> Self {
+        Self { files: 200_000, file_bytes: 512 << 20, bytes: 2 << 30, time: Duration::from_secs(5) }
+    }
+}
+
+/// The paths that a store leaves alone: its own files, the application's files, and protected ones.
+#[derive(Debug, Clone)]
+pub(crate) struct Excluded {
+    /// As they are spelled, and where links lead, below the root.
+    pub(crate) paths: BTreeSet<RelPath>,
+    /// All of them, also those that are below the root only by another name.
+    all: Vec<PathBuf>,
+}
+
+impl Excluded {
+    pub(crate) fn new(root: &Path, all: Vec<PathBuf>) -> Self {
+        let real_root = real(root);
+        let spelled = all.iter().filter_map(|path| inside(path, root));
+        let real = all.iter().filter_map(|path| inside(&real(path), &real_root));
+        Self { paths: spelled.chain(real).collect(), all }
+    }
+
+    /// Adds paths as they are spelled.
+    pub(crate) fn with(&self, root: &Path, more: impl Iterator<Item = PathBuf>) -> Self {
+        let mut excluded = self.clone();
+        for path in more {
+            excluded.paths.extend(inside(&path, root));
+            excluded.all.push(path);
+        }
+        excluded
+    }
+
+    /// Returns the devices and inodes of those that exist.
+    pub(crate) fn identities(&self) -> BTreeSet<(u64, u64)> {
+        let identity = |path: &PathBuf| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        self.all.iter().filter_map(identity).collect()
+    }
+}
+
+/// Returns the path below a directory.
+fn inside(path: &Path, root: &Path) -> Option<RelPath> {
+    RelPath::try_from(path.strip_prefix(root).ok()?).ok()
+}
+
+/// Returns the path without links; if it does not exist, only in the part up to the nearest directory that does.
+fn real(path: &Path) -> PathBuf {
+    let above =
+        path.ancestors().find_map(|above| Some((fs::canonicalize(above).ok()?, path.strip_prefix(above).ok()?)));
+    above.map_or_else(|| path.to_owned(), |(above, rest)| above.join(rest))
+}
 
 /// A path that a walk found.
 #[derive(Debug)]
