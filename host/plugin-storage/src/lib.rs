@@ -8,15 +8,11 @@
 //! The crate does not know who may store: the caller checks grants, and passes the quota with each write.
 
 mod contents;
-mod identity;
 mod journal;
 mod place;
 mod private;
 mod store;
-mod stores;
 
 pub use contents::{PluginStorage, StoredPlugin, StoredScope};
-pub use identity::PluginIdentity;
-pub use place::StorageLocation;
-pub use store::{ExpectedVersion, StoreError, ValueStore};
-pub use stores::SharedStores;
+pub use place::{PluginIdentity, StorageLocation};
+pub use store::{ExpectedVersion, SharedStores, StoreError, ValueStore};

@@ -1,4 +1,4 @@
-//! The values of one scope.
+//! The values of one scope, and the stores that all calls of a process share.
 //!
 //! A [`ValueStore`] remembers where the values are in their file, and reads the records that other processes appended before
 //! each use. Writers hold a lock of the system, so that a compare-and-set holds across processes; readers need no lock,
@@ -11,11 +11,13 @@ use crate::journal::{
 use crate::place::StorageLocation;
 use crate::private;
 use pinion_files::{AtomicWrite, Durability, TemporaryFile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
@@ -30,6 +32,9 @@ const MAX_FILE: u64 = 1024 * 1024 * 1024;
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 /// The most keys of one list.
 const MAX_KEYS: u32 = 1000;
+
+/// Stores that stay open between calls. An open one costs memory for its keys, and no file handle.
+const MAX_OPEN: usize = 32;
 
 /// The values of one scope.
 pub struct ValueStore {
@@ -392,6 +397,48 @@ fn unused_id() -> FileId {
     let mut id = [0; 16];
     id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     id
+}
+
+/// The stores in use, by the path of their file.
+#[derive(Default)]
+pub struct SharedStores {
+    open: std::sync::Mutex<OpenStores>,
+}
+
+#[derive(Default)]
+struct OpenStores {
+    /// Each with the time of its last use.
+    stores: HashMap<PathBuf, (u64, Arc<ValueStore>)>,
+    time: u64,
+}
+
+impl SharedStores {
+    /// Returns the store of a file, the same for all calls that use it at the same time.
+    pub fn at(&self, place: StorageLocation) -> Arc<ValueStore> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.time += 1;
+        let now = open.time;
+        if let Some((used, store)) = open.stores.get_mut(&place.values) {
+            *used = now;
+            return store.clone();
+        }
+        if open.stores.len() >= MAX_OPEN {
+            open.forget_one();
+        }
+        let (path, store) = (place.values.clone(), Arc::new(ValueStore::new(place)));
+        open.stores.insert(path, (now, store.clone()));
+        store
+    }
+}
+
+impl OpenStores {
+    /// Drops the store that no call uses and whose last use is the longest ago.
+    fn forget_one(&mut self) {
+        let idle = self.stores.iter().filter(|(_, (_, store))| Arc::strong_count(store) == 1);
+        if let Some(path) = idle.min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone()) {
+            self.stores.remove(&path);
+        }
+    }
 }
 
 #[cfg(test)]

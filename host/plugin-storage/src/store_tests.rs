@@ -1,6 +1,6 @@
 use super::*;
 use crate::contents::PluginStorage;
-use crate::identity::PluginIdentity;
+use crate::place::PluginIdentity;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
