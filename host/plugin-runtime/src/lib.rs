@@ -47,10 +47,8 @@
 //! To follow a load, read `registry::load`, `loading::generation` and `manifest`.
 
 mod bindings;
-mod calls;
 mod capability;
 mod convert;
-mod host;
 mod host_info;
 mod load_error;
 mod loading;
@@ -61,6 +59,41 @@ mod policy;
 mod registry;
 mod runtime;
 mod runtime_shared;
+
+/// Calls of plugins: tool calls, commands and hooks, the instance each one runs on, and the state the host keeps for it.
+///
+/// A call enters through [`executor`](calls::executor), [`commands`](calls::commands) or [`hooks`](calls::hooks) and
+/// runs on a fresh instance ([`instance`](calls::instance)), on an earlier one of a plugin of lifetime `reused`
+/// ([`idle`](calls::idle)) or on the one instance of a plugin of lifetime `session` ([`session`](calls::session)), on
+/// another thread ([`thread_handover`](calls::thread_handover)), under a deadline and with the [`state`](calls::state)
+/// that host imports see.
+mod calls {
+    mod actions;
+    pub(crate) mod commands;
+    mod executor;
+    pub(crate) mod hooks;
+    pub(crate) mod idle;
+    pub(crate) mod instance;
+    mod progress_relay;
+    pub(crate) mod session;
+    pub(crate) mod spinning;
+    pub(crate) mod state;
+    mod thread_handover;
+}
+
+/// The host's side of imports.
+///
+/// Interfaces that need no grant are implemented here, and so is the work behind those that do. [`crate::capability`]
+/// decides which work is allowed.
+mod host {
+    pub(crate) mod files;
+    pub(crate) mod limited_streams;
+    pub(crate) mod linker;
+    mod open_interfaces;
+    mod questions;
+    pub(crate) mod stdio;
+    pub(crate) mod workspace;
+}
 
 pub use calls::commands::{CommandError, Completion, HostAction};
 pub use capability::agents::AgentsGrant;
@@ -82,7 +115,7 @@ pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capabil
 pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
 pub use loading::code::CodeOrigin;
-pub use loading::command_definition::{ActionInfo, CommandDefinition};
+pub use loading::offer::{ActionInfo, CommandDefinition};
 pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]

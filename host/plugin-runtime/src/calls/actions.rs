@@ -2,7 +2,7 @@
 
 use crate::calls::commands::{CommandError, HostAction};
 use crate::convert::clip;
-use crate::loading::command_definition::{ActionInfo, CommandDefinition};
+use crate::loading::offer::{ActionInfo, CommandDefinition};
 use crate::loading::source::PluginSource;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;

@@ -1,4 +1,4 @@
-//! A capability of the unit tests, as the smallest example: this file and its row in [`list`](super::list) are all of it.
+//! A capability of the unit tests, as the smallest example: this file and its row in [`with_capabilities`](super::with_capabilities) are all of it.
 //!
 //! A plugin that is granted `echo` may call `pinion:plugin/echo` from tools that declare the effect `network`.
 

@@ -1,7 +1,7 @@
 //! Asks, grants and accounts of all capabilities together, generated from the [`list`].
 
 use super::definition::{Capability, CapabilityAccount as _, GrantContext};
-use super::list::with_capabilities;
+use super::with_capabilities;
 use super::*;
 use pinion_plugin_limits::Limits;
 use pinion_protocol::{Authority, Ledger};

@@ -3,7 +3,7 @@
 use crate::bindings::pinion::plugin as wit;
 use crate::calls::state::State;
 use crate::capability;
-use crate::capability::list::with_capabilities;
+use crate::capability::with_capabilities;
 use pinion_plugin_engine::Engine;
 use wasmtime::component::{HasSelf, Linker};
 

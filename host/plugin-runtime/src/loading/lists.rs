@@ -5,9 +5,8 @@
 //! ceiling of its grants.
 
 use crate::load_error::LoadError;
-use crate::loading::command_definition::CommandDefinition;
 use crate::loading::instance_template::InstanceTemplate;
-use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
+use crate::loading::offer::{CommandDefinition, Description, OfferedCommand, OfferedTool};
 use crate::loading::tool_extra::Served;
 use crate::loading::wording::{self, FoldedNames, ListBounds};
 use crate::manifest::is_name;

@@ -6,7 +6,6 @@
 //! [`generation`] goes through these steps.
 
 pub(crate) mod code;
-pub(crate) mod command_definition;
 pub(crate) mod compile;
 pub(crate) mod component_sizes;
 pub(crate) mod describe;

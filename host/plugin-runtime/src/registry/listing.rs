@@ -3,7 +3,7 @@
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::convert;
 use crate::loading::code::CodeOrigin;
-use crate::loading::command_definition::CommandDefinition;
+use crate::loading::offer::CommandDefinition;
 use crate::loading::source::PluginSource;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;

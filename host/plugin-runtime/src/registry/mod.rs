@@ -33,7 +33,7 @@ use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
 use crate::host_info::GenerationSettings;
 use crate::host_info::LoadedPlugins;
-use crate::loading::command_definition::CommandDefinition;
+use crate::loading::offer::CommandDefinition;
 use crate::loading::source::{FileOrigin, PluginSource, Stamp};
 use crate::policy::PluginPolicy;
 use crate::registry::batch::StartedLoads;
