@@ -165,7 +165,7 @@ fn egress_reads_no_environment_and_connects_in_one_place() {
             }
         }
     }
-    assert_eq!(connecting, [Path::new("network.rs").to_owned()].into());
+    assert_eq!(connecting, [Path::new("dial.rs").to_owned()].into());
 }
 
 /// Code fragments that write to a terminal or make others do so.

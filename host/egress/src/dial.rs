@@ -1,4 +1,4 @@
-//! Connections to addresses that were checked.
+//! Connections to addresses that were checked, and the resolver and sockets behind them, which tests replace.
 //!
 //! A name is resolved once per connection, every address is checked, and the connection goes to one of these addresses.
 //! Nothing resolves the name again, so that its answer cannot change between check and connection. `localhost` and the
@@ -6,14 +6,46 @@
 
 use crate::error::ExchangeFailure;
 use crate::limits::Clock;
-use crate::network::Network;
 use crate::policy::Denial;
 use crate::target::{RequestTarget, TargetHost, is_localhost};
+use futures_util::future::BoxFuture;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 
 /// Maximum number of addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;
+
+/// The addresses of a name.
+pub type Resolving<'a> = BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+
+/// A connection being opened.
+pub type Connecting<'a> = BoxFuture<'a, io::Result<TcpStream>>;
+
+/// Resolves names and opens connections. It decides nothing: the client checks every address in between, and connects
+/// to the addresses that it has checked. Dropping a future abandons the attempt.
+pub trait Network: Send + Sync {
+    /// Returns all addresses of a name, in the order of preference. Called once per request and redirect, and not for
+    /// addresses and `localhost`.
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+
+    /// Connects to exactly this address.
+    fn connect(&self, address: SocketAddr) -> Connecting<'_>;
+}
+
+/// The network of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemNetwork;
+
+impl Network for SystemNetwork {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        Box::pin(async move { Ok(lookup_host((name, 0)).await?.map(|address| address.ip()).collect()) })
+    }
+
+    fn connect(&self, address: SocketAddr) -> Connecting<'_> {
+        Box::pin(TcpStream::connect(address))
+    }
+}
 
 /// Connects to the host of `target`, if `check` admits all of its addresses.
 pub(crate) async fn dial(

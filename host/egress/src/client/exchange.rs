@@ -2,10 +2,9 @@
 //! HTTP/1.1.
 
 use crate::credential::Credential;
-use crate::dial::dial;
+use crate::dial::{Network, dial};
 use crate::error::{ExchangeFailure, Limit};
 use crate::limits::{Clock, MAX_HEADERS, RequestLimits};
-use crate::network::Network;
 use crate::observer::{ExchangeReport, Metered};
 use crate::policy::Covering;
 use crate::request::Outgoing;

@@ -22,10 +22,9 @@ mod socks;
 
 pub use credentials::{AuthorityError, CredentialValues, ProxyCredential, ProxyCredentials};
 
-use crate::dial::dial;
+use crate::dial::{Network, dial};
 use crate::error::ExchangeFailure;
 use crate::limits::Clock;
-use crate::network::Network;
 use crate::observer::Metered;
 use crate::observer::{ExchangeOutcome, ExchangeReport, Meter, Observer};
 use crate::policy::{Denial, Hosts};
