@@ -2,8 +2,7 @@
 
 use crate::error::SandboxError;
 use crate::helper::Helper;
-use crate::policy::{Enforcement, Layers, SandboxPolicy};
-use crate::request::{CheckReport, HelperOutcome, HelperRequest};
+use crate::policy::{CheckReport, Enforcement, HelperOutcome, HelperRequest, Layers, SandboxPolicy};
 use crate::seatbelt::profile;
 use crate::tunnel::ProxySocket;
 use crate::tunnel::{CONNECT, connect};

@@ -25,7 +25,6 @@ mod linux;
 mod policy;
 mod protected;
 mod protection;
-mod request;
 mod seatbelt;
 mod secrets;
 mod tunnel;

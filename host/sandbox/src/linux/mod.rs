@@ -13,8 +13,7 @@ mod sys;
 mod watch;
 
 use crate::error::SandboxError;
-use crate::policy::Network;
-use crate::request::{CheckReport, HelperOutcome, HelperRequest};
+use crate::policy::{CheckReport, HelperOutcome, HelperRequest, Network};
 use filter::Channels;
 use nix::sys::prctl::set_no_new_privs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
