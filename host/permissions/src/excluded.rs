@@ -1,8 +1,7 @@
 //! Commands that may read an excluded file, where no sandbox hides it.
 
-use crate::command_scene::{Scene, expansions, normal};
+use crate::command_scene::{Scene, expansions, glob, normal};
 use crate::excluded_git::git_may_show;
-use crate::glob::glob;
 use crate::readers::shows_no_content;
 use crate::shell::{Simple, Word, WordKind};
 use std::path::{Path, PathBuf};

@@ -9,7 +9,6 @@ mod excluded;
 mod excluded_git;
 mod git;
 mod git_reads;
-mod glob;
 mod hazards;
 mod judge;
 mod launchers;

@@ -1,7 +1,6 @@
 //! One rule about commands, directories or hosts.
 
-use crate::command_scene::normal;
-use crate::glob::glob;
+use crate::command_scene::{glob, normal};
 use crate::shell::{Simple, Word, WordKind, word};
 use crate::tool_rule::{self, ToolName, ToolRule};
 use crate::{git, options};

@@ -1,7 +1,6 @@
 //! Words of commands: options in their spellings, and files that may be read.
 
-use crate::command_scene::{Scene, expansions};
-use crate::glob::glob;
+use crate::command_scene::{Scene, expansions, glob};
 use crate::shell::{Simple, Word, WordKind};
 use std::path::PathBuf;
 
