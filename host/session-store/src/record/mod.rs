@@ -104,8 +104,7 @@ macro_rules! records {
 
 records! {
     run { run_start: RunStarted, run_end: RunEnded, retry: Retry, rejected: Rejected }
-    children { group_start: GroupStart, group_end: GroupEnd, spawned: Spawned }
-    group_choice { group_choice: GroupChoice }
+    children { group_start: GroupStart, group_end: GroupEnd, spawned: Spawned, group_choice: GroupChoice }
     compacted { compacted: Compacted }
     plan { plan_made: PlanMade, plan_step: PlanStep }
     ledger { ledger: CallLedger }
