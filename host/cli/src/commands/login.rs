@@ -1,8 +1,7 @@
 //! `pinion login` and `pinion logout`: the keys that Pinion stores.
 
 use crate::invocation::Invocation;
-use crate::output::{Text, note, print, text};
-use crate::process::open_browser;
+use crate::output::{Text, note, open_browser, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::model::browser_login::WaitingLogin;

@@ -1,6 +1,5 @@
 //! `pinion eval swe-bench`: solves the instances of SWE-bench and writes predictions for its harness.
 
-mod checkout;
 mod dataset;
 mod instance;
 mod predictions;

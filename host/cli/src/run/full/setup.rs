@@ -1,8 +1,7 @@
 //! The setup of a first conversation: stores the key of a provider, and the user's choice of a model.
 
 use crate::args::RunArgs;
-use crate::output::{note, text};
-use crate::process::open_browser;
+use crate::output::{note, open_browser, text};
 use crate::run::full::canvas::{Canvas, unusable};
 use crate::run::full::{keyboard, lists, themes};
 use pinion_app::config::Config;
