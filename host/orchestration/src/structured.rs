@@ -224,6 +224,10 @@ impl ToolExecutor for WithAnswer {
         self.tools.instructions()
     }
 
+    fn withheld(&self, tool: &str) -> Option<String> {
+        self.tools.withheld(tool)
+    }
+
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
         if !Arc::ptr_eq(&call.tool, &self.definition) {
             return self.tools.call(call, progress);

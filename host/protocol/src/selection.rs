@@ -14,12 +14,14 @@ pub struct Selection {
     /// A plugin whose tools are all left out.
     excluded: Option<String>,
     predicate: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    /// The reason why other tools of the executor cannot be called.
+    reason: Option<&'static str>,
 }
 
 impl Selection {
     /// Selects all tools that stay within this authority.
     pub fn new(inner: Arc<dyn ToolExecutor>, at_most: Authority) -> Self {
-        Self { inner, at_most, excluded: None, predicate: Box::new(|_| true) }
+        Self { inner, at_most, excluded: None, predicate: Box::new(|_| true), reason: None }
     }
 
     /// Selects only tools whose names match, in place of an earlier predicate.
@@ -32,6 +34,12 @@ impl Selection {
     #[must_use]
     pub fn without_plugin(self, plugin: &str) -> Self {
         Self { excluded: Some(plugin.to_owned()), ..self }
+    }
+
+    /// Refuses calls of the executor's other tools for this reason, instead of as calls of unknown tools.
+    #[must_use]
+    pub fn with_reason(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 
     fn selects(&self, tool: &ToolDefinition) -> bool {
@@ -55,6 +63,12 @@ impl ToolExecutor for Selection {
 
     fn instructions(&self) -> Vec<Instructions> {
         self.inner.instructions()
+    }
+
+    fn withheld(&self, tool: &str) -> Option<String> {
+        let is_left_out = || self.inner.definitions().iter().any(|other| other.name == tool && !self.selects(other));
+        let own = self.reason.filter(|_| is_left_out()).map(str::to_owned);
+        own.or_else(|| self.inner.withheld(tool))
     }
 
     fn call<'a>(&'a self, mut call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {

@@ -26,6 +26,12 @@ pub trait ToolExecutor: Send + Sync {
         Vec::new()
     }
 
+    /// Returns why a tool that exists is not among the current tools, for a call that names it; `None` if there is no such
+    /// tool, or no reason to give.
+    fn withheld(&self, _tool: &str) -> Option<String> {
+        None
+    }
+
     /// Runs one call to its end. Once `call.token` is cancelled, the call ends promptly, with [`ToolError::Cancelled`]
     /// or a partial result. Dropping the future ends the call immediately.
     ///

@@ -26,6 +26,10 @@ in the order of execution.
 its expected output.
 - Plan what was requested, and nothing more.";
 
+/// The reason for the refusal of other calls during planning.
+pub(super) const ONLY_READING: &str =
+    "in plan mode, only tools that read can be called; describe the change in the plan instead";
+
 /// Maximum number of reminders to give the answer.
 const REMINDERS: u32 = 2;
 
@@ -47,7 +51,7 @@ pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Structure
     let mut config = agent.config();
     // Delegation is safe: sub-agents get no more authority than the tool that starts them.
     let read_only = Authority { delegates: true, ..Authority::READ_ONLY };
-    config.ports.tools = Arc::new(Selection::new(config.ports.tools, read_only));
+    config.ports.tools = Arc::new(Selection::new(config.ports.tools, read_only).with_reason(ONLY_READING));
     let answer = answer_with(agent, config, Some(PLANNER), prompts, plan_schema(), REMINDERS).await?;
     let plan = serde_json::from_value::<Plan>(answer.value)?.normal();
     let made = EventKind::PlanMade { title: plan.title.clone(), steps: plan.steps.len() };

@@ -1,5 +1,6 @@
 //! Agents that make plans and execute them, with scripted models and tools.
 
+use super::agents::ONLY_READING;
 use super::*;
 use crate::testing::*;
 use crate::*;
@@ -47,7 +48,11 @@ async fn planner_gets_only_read_only_tools() {
     let request: Vec<String> = requests[1].messages.iter().map(|message| letters(message)).collect();
     assert_eq!(
         request[2..],
-        ["failed call-0: There is no tool `write`.", "failed call-1: There is no tool `run`.", "result call-2: seen"]
+        [
+            format!("failed call-0: Denied: {ONLY_READING}"),
+            format!("failed call-1: Denied: {ONLY_READING}"),
+            "result call-2: seen".to_owned()
+        ]
     );
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-2", "-call-2"]);
 }

@@ -27,9 +27,9 @@ impl Dispatch<'_> {
         definitions: &[Arc<ToolDefinition>],
     ) -> Result<Ready<'c>, ToolError> {
         let tool = definitions.iter().find(|tool| tool.name == call.name).cloned();
-        let tool = tool.ok_or_else(|| ToolError::UnknownTool {
-            tool: call.name.clone(),
-            suggestions: similar(&call.name, definitions),
+        let tool = tool.ok_or_else(|| match self.config.ports.tools.withheld(&call.name) {
+            Some(reason) => ToolError::Denied { tool: call.name.clone(), reason },
+            None => ToolError::UnknownTool { tool: call.name.clone(), suggestions: similar(&call.name, definitions) },
         })?;
         let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
         let mut accepted = Cow::Borrowed(call);
