@@ -309,6 +309,18 @@ fn plan_mode_denies_all_but_reading() {
 }
 
 #[test]
+fn confirm_leaves_reading_free_and_asks_about_the_rest() {
+    let pinion = Pinion::default();
+    pinion.write("b.txt", "hello");
+    let read = json!({ "calls": [{ "tool": "read", "arguments": { "path": "b.txt" } }] });
+    let replies = [read, bash("ls"), bash("touch made"), write("a.txt"), say("done")];
+    let ended = run(&pinion, &replies, &["--approve", "confirm"]);
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    assert!(ended.stderr.contains("2 calls were denied because no one could be asked: `bash`, `write`"), "{ended:?}");
+    assert_eq!(["made", "a.txt"].map(|path| pinion.workspace().join(path).exists()), [false, false]);
+}
+
+#[test]
 fn project_can_add_denials_and_not_permissions() {
     let pinion = Pinion::default();
     pinion.write(".pinion/config.toml", "[permissions]\nallow = [\"rm\"]\ndeny = [\"npm publish\", \"a $X\"]\n");

@@ -127,6 +127,8 @@ pub enum SandboxMode {
 pub enum Approve {
     /// Calls that can read, change, run or send anything.
     Ask,
+    /// Calls that can change, run or send anything.
+    Confirm,
     /// Calls that the sandbox does not confine.
     Smart,
     /// Programs, but not changes to files of the project.
@@ -141,6 +143,7 @@ impl From<Approve> for ApprovalMode {
     fn from(approve: Approve) -> Self {
         match approve {
             Approve::Ask => Self::Ask,
+            Approve::Confirm => Self::Confirm,
             Approve::Smart => Self::Smart,
             Approve::Edits => Self::Edits,
             Approve::Plan => Self::Plan,

@@ -240,6 +240,7 @@ pub(crate) const APPROVE: Names = &[
     ("smart", "Calls that the sandbox does not confine"),
     ("edits", "Programs, but not changes to files of the project"),
     ("plan", "None: calls can only read"),
+    ("confirm", "Calls that can change, run or send anything"),
     ("all", "No calls"),
 ];
 

@@ -15,7 +15,7 @@ const MAX_FILE: u64 = 16 << 20;
 /// Maximum number of trials of a case.
 const MAX_TRIALS: u32 = 10_000;
 /// Modes of `--approve`.
-const APPROVE: [&str; 5] = ["ask", "smart", "edits", "plan", "all"];
+const APPROVE: [&str; 6] = ["ask", "confirm", "smart", "edits", "plan", "all"];
 /// Settings whose entries are merged with the defaults of the set, one by one.
 const MERGED: [&str; 3] = ["limits", "expect", "metadata"];
 
@@ -311,7 +311,7 @@ mod tests {
             ("    expect: {files: {absent: [../x]}}\n", "expect.files.../x", "inside the workspace"),
             ("    workspace: {files: {/etc/x: a}}\n", "workspace.files./etc/x", "inside the workspace"),
             ("    workspace: {directory: a, git: {repository: b}}\n", "workspace", "one of"),
-            ("    approve: some\n", "approve", "ask, smart"),
+            ("    approve: some\n", "approve", "ask, confirm, smart"),
             ("    replay: [a, b]\n", "replay", "each prompt"),
             ("    expect: {authority: [flies]}\n", "expect.authority[0]", "unknown variant `flies`"),
         ] {

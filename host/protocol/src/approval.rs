@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 pub enum ApprovalMode {
     /// Calls with any effect, including reads.
     Ask,
+    /// Calls that can write, execute or use the network, except commands that [`CallRules`] know to only read.
+    Confirm,
     /// Calls that can write, execute or use the network, except those that [`CallRules`] know to be confined.
     #[default]
     Smart,
@@ -29,7 +31,7 @@ impl ApprovalMode {
     pub fn asks(self, authority: Authority) -> bool {
         match self {
             Self::Ask => authority.reads || authority.delegates || !authority.is_harmless(),
-            Self::Smart | Self::Edits | Self::Plan => !authority.is_harmless(),
+            Self::Confirm | Self::Smart | Self::Edits | Self::Plan => !authority.is_harmless(),
             Self::All => false,
         }
     }
@@ -43,6 +45,7 @@ impl ApprovalMode {
     pub fn name(self) -> &'static str {
         match self {
             Self::Ask => "ask",
+            Self::Confirm => "confirm",
             Self::Smart => "smart",
             Self::Edits => "edits",
             Self::Plan => "plan",
@@ -51,8 +54,8 @@ impl ApprovalMode {
     }
 
     /// Returns all modes, the strictest first.
-    pub fn every() -> [Self; 5] {
-        [Self::Plan, Self::Ask, Self::Edits, Self::Smart, Self::All]
+    pub fn every() -> [Self; 6] {
+        [Self::Plan, Self::Ask, Self::Confirm, Self::Edits, Self::Smart, Self::All]
     }
 }
 

@@ -143,7 +143,7 @@ impl CallPermissions {
         match mode {
             ApprovalMode::Smart => self.is_final.get().is_none(),
             ApprovalMode::Edits => true,
-            ApprovalMode::Ask | ApprovalMode::Plan | ApprovalMode::All => false,
+            ApprovalMode::Ask | ApprovalMode::Confirm | ApprovalMode::Plan | ApprovalMode::All => false,
         }
     }
 
@@ -226,7 +226,7 @@ impl CallPermissions {
             ApprovalMode::All => Otherwise::Allow,
             ApprovalMode::Plan => Otherwise::Deny,
             ApprovalMode::Smart if self.is_final.get().is_none() && self.is_sandboxed() => Otherwise::Sandbox,
-            ApprovalMode::Smart | ApprovalMode::Ask | ApprovalMode::Edits => Otherwise::Ask,
+            ApprovalMode::Ask | ApprovalMode::Confirm | ApprovalMode::Smart | ApprovalMode::Edits => Otherwise::Ask,
         }
     }
 
@@ -325,7 +325,7 @@ impl CallPermissions {
                 Verdict::Deny => deny(path, &format!("rule `{}` ({})", rule.rule.text(), rule.source)),
             };
         }
-        let asks = matches!(mode, ApprovalMode::Ask | ApprovalMode::Smart | ApprovalMode::Edits);
+        let asks = !matches!(mode, ApprovalMode::Plan | ApprovalMode::All);
         if writes && asks && self.protected(path).is_some() {
             return Ruling::Ask;
         }

@@ -112,7 +112,7 @@ impl CallPermissions {
                     ApprovalMode::Plan => {
                         part(Verdict::Deny, VerdictReason::Uncertain("the mode allows only calls that read".to_owned()))
                     }
-                    ApprovalMode::Ask | ApprovalMode::Smart | ApprovalMode::Edits => {
+                    ApprovalMode::Ask | ApprovalMode::Confirm | ApprovalMode::Smart | ApprovalMode::Edits => {
                         part(Verdict::Ask, VerdictReason::NoRule)
                     }
                 },

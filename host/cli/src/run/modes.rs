@@ -37,6 +37,7 @@ pub(crate) fn set_mode(agent: &Agent, name: &str) {
 pub(crate) fn describe(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Ask => "asks before every call",
+        ApprovalMode::Confirm => "reads, and asks before edits and programs",
         ApprovalMode::Smart => "asks before calls that leave the sandbox",
         ApprovalMode::Edits => "edits files of the project and asks before programs",
         ApprovalMode::Plan => "only reads",

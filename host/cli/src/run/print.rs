@@ -129,7 +129,7 @@ impl UserInterface for Unattended {}
 /// Returns the ways to have calls approved, the narrowest first.
 pub(crate) fn remedy(mode: ApprovalMode) -> &'static str {
     match mode {
-        ApprovalMode::Ask | ApprovalMode::Edits | ApprovalMode::Plan => {
+        ApprovalMode::Ask | ApprovalMode::Confirm | ApprovalMode::Edits | ApprovalMode::Plan => {
             "run without -p on a terminal to be asked, or allow what the sandbox confines with --approve smart, or every \
              call with --approve all"
         }

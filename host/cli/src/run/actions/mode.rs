@@ -45,7 +45,7 @@ fn mode(name: &str, agent: &Agent) -> String {
     let now = approval.mode();
     let row = |mode: &ApprovalMode| {
         let mark = if *mode == now { "→" } else { " " };
-        format!("{mark} {:<6} {}\n", mode.name(), describe(*mode))
+        format!("{mark} {:<7} {}\n", mode.name(), describe(*mode))
     };
     let kept = if name.is_empty() { "" } else { "\n`/keep mode` keeps it for all conversations." };
     format!("```\n{}```{kept}", modes.iter().map(row).collect::<String>())
