@@ -13,6 +13,8 @@ pub enum UiCommand {
     Copy,
     /// Opens the external editor.
     Edit,
+    /// Opens a plan in the external editor.
+    EditPlan,
     /// Executes a plan.
     Execute,
     /// Has the application carry it out at once, also while something works ([`UiRequest::Own`](crate::UiRequest::Own)).

@@ -49,6 +49,13 @@ pub enum Input {
         /// Its text.
         text: String,
     },
+    /// A plan that the user edits. The UI opens the external editor with it.
+    OpenedPlan {
+        /// Its file.
+        file: String,
+        /// Its text, which need not be a valid plan.
+        text: String,
+    },
     /// The reason why a plan could not be saved as the user edited it. The UI keeps the edited text.
     PlanUnsaved(String),
     /// Text to insert at the cursor, as if it was pasted.
@@ -146,6 +153,8 @@ pub enum UiRequest {
         /// File of the plan to replace.
         file: Option<String>,
     },
+    /// Open the plan in this file, or else the latest one. Answered by [`Input::OpenedPlan`], or by an error.
+    OpenPlan(Option<String>),
     /// Save a plan that the user edited. Answered by [`Input::Plan`] or [`Input::PlanUnsaved`].
     SavePlan {
         /// Its file.

@@ -7,6 +7,7 @@ use crate::theme::Theme;
 use pinion_protocol::arguments::{of_beginning, telling};
 use pinion_protocol::step::StepStatus;
 use pinion_protocol::text::{count, one_line};
+use pinion_protocol::tool::ANSWER_TOOL;
 use pinion_protocol::{AssistantMessage, ContentDelta, EventKind, Message};
 use ratatui_core::style::Style;
 use std::collections::BTreeMap;
@@ -56,8 +57,8 @@ pub(crate) struct WorkStatus {
     /// Time when the work began; `None` without any work.
     since: Option<Duration>,
     activity: AgentActivity,
-    /// The step of a plan that is executed, such as `step 2 of 5`.
-    step: Option<String>,
+    /// The step of a plan that is executed, counted from 1, and the number of steps.
+    step: Option<(usize, usize)>,
     /// Number of the turn of the run; 0 before the first one.
     turn: u32,
     /// Output tokens that the vendor reported in this run, and bytes of output since.
@@ -98,11 +99,17 @@ impl WorkStatus {
     }
 
     pub(crate) fn end(&mut self) -> Option<Duration> {
+        self.step = None;
         self.since.take()
     }
 
     pub(crate) fn is_busy(&self) -> bool {
         self.since.is_some()
+    }
+
+    /// Returns whether a plan is executed.
+    pub(crate) fn is_executing(&self) -> bool {
+        self.step.is_some()
     }
 
     /// Returns whether calls are running.
@@ -172,7 +179,7 @@ impl WorkStatus {
                 self.activity = AgentActivity::Retrying(now + Duration::from_millis(*delay_ms));
             }
             EventKind::PlanStep { step, steps, status: StepStatus::Running, .. } => {
-                self.step = Some(format!("step {step} of {steps}"));
+                self.step = Some((*step, *steps));
             }
             EventKind::AgentEnd { usage, turns, .. } => {
                 let (before, tokens) = self.account.unwrap_or_default();
@@ -205,6 +212,7 @@ impl WorkStatus {
             AgentActivity::Waiting => "waiting for the model".to_owned(),
             AgentActivity::Thinking => "thinking".to_owned(),
             AgentActivity::Writing => "writing".to_owned(),
+            AgentActivity::Calling { tool, .. } if tool == ANSWER_TOOL => "writing the answer".to_owned(),
             AgentActivity::Calling { tool, beginning } => match of_beginning(beginning).as_ref().and_then(telling) {
                 Some(what) => format!("preparing {tool} {}", one_line(what, MAX_SUBJECT)),
                 None => format!("preparing {tool}"),
@@ -220,7 +228,7 @@ impl WorkStatus {
         };
         let tokens = self.reported + self.bytes / BYTES_PER_TOKEN;
         let parts = [
-            (3, self.step.clone()),
+            (3, self.step.map(|(step, steps)| format!("step {step} of {steps}"))),
             (0, Some(what)),
             (2, Some(time(now.saturating_sub(since)))),
             (5, (self.turn > 0).then(|| format!("turn {}", self.turn))),
@@ -244,8 +252,14 @@ impl WorkStatus {
             (StatusSegment::ALL.len(), format!("{plugin}: {}", text.text()), theme.dim)
         });
         let vi = now.vi.map(|vi| (0, vi.to_owned(), theme.user));
+        let executing = self.step.map(|(step, steps)| (0, format!("executing {step}/{steps}"), theme.good));
         fitting(
-            vi.into_iter().chain(own).chain(of_plugins).filter(|(_, text, _)| !text.is_empty()).collect(),
+            vi.into_iter()
+                .chain(executing)
+                .chain(own)
+                .chain(of_plugins)
+                .filter(|(_, text, _)| !text.is_empty())
+                .collect(),
             columns,
             theme,
         )
@@ -270,12 +284,14 @@ impl WorkStatus {
     }
 
     fn segment(&self, segment: StatusSegment, now: Now<'_>, theme: &Theme) -> Option<(String, Style)> {
-        let Now { agents, is_planning, time, .. } = now;
+        let Now { agents, planning, time, .. } = now;
         let facts = &self.facts;
         let text = match segment {
             StatusSegment::Model => return Some((facts.model.clone(), theme.text)),
-            StatusSegment::Approval if is_planning => return Some(("plan mode".to_owned(), theme.accent)),
-            StatusSegment::Approval => facts.approval.clone(),
+            StatusSegment::Approval => match planning {
+                Some(label) => return Some((label.to_owned(), theme.accent)),
+                None => facts.approval.clone(),
+            },
             StatusSegment::Thinking => format!("thinking {}", facts.thinking.as_ref()?),
             StatusSegment::Context => return self.gauge(theme),
             StatusSegment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
@@ -322,7 +338,8 @@ impl WorkStatus {
 pub(crate) struct Now<'a> {
     /// Number of sub-agents at work.
     pub(crate) agents: usize,
-    pub(crate) is_planning: bool,
+    /// The label of plan mode, or of a plan that is written.
+    pub(crate) planning: Option<&'static str>,
     /// The mode of vi keys, unless they type text.
     pub(crate) vi: Option<&'a str>,
     pub(crate) time: Duration,

@@ -174,7 +174,12 @@ impl App {
         let is_asking = self.approval.is_some() || self.dialog.is_some();
         let interrupts = self.settings.keys.says(Action::Interrupt, "", "interrupts");
         let working = self.status.working(columns, is_asking, &interrupts, &theme, self.moving(now));
-        let rule = |columns: usize| Row::from_pieces([StyledPiece::new(&"─".repeat(columns), theme.dim)]);
+        let border = match (self.planning_label(), self.status.is_executing()) {
+            (Some(_), _) => theme.accent,
+            (None, true) => theme.good,
+            (None, false) => theme.dim,
+        };
+        let rule = |columns: usize| Row::from_pieces([StyledPiece::new(&"─".repeat(columns), border)]);
         let is_inline = self.settings.is_inline;
         let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });
         if let Some(approval) = &mut self.approval {
@@ -304,9 +309,9 @@ impl App {
 
     fn last_row(&self, columns: usize, time: Duration) -> Row {
         let theme = &self.settings.theme;
-        let (agents, is_planning) = (self.transcript.agents_at_work(), self.planning.is_on);
+        let (agents, planning) = (self.transcript.agents_at_work(), self.planning_label());
         let vi = self.vi.label();
-        let now = Now { agents, is_planning, vi: vi.as_deref(), time };
+        let now = Now { agents, planning, vi: vi.as_deref(), time };
         let mut status = self.status.line(&self.settings.status, now, columns, theme);
         let Some((hint, _)) = &self.hint else { return status };
         let hint = StyledPiece::line(hint, columns, theme.warning);

@@ -30,10 +30,20 @@ pub(crate) enum TranscriptItem {
     Folded(Folded),
     /// Markdown that a command printed.
     Page(String),
+    /// A plan for the user to decide on.
+    Plan(PlanPage),
     /// A line of the host.
     Note(Tone, String),
     /// A sub-agent or a branch.
     Agent(Box<SubAgent>),
+}
+
+/// A plan with its file.
+#[derive(Debug, Clone)]
+pub(crate) struct PlanPage {
+    pub(crate) file: String,
+    /// Markdown.
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone)]

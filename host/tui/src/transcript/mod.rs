@@ -9,6 +9,7 @@ mod excerpt;
 mod head;
 mod items;
 mod look;
+mod plan_rows;
 mod region;
 mod render;
 mod result_rows;
@@ -20,7 +21,7 @@ mod window;
 
 pub use self::excerpt::Excerpt;
 pub use self::items::Tone;
-pub(crate) use self::items::{CallState, TranscriptItem};
+pub(crate) use self::items::{CallState, PlanPage, TranscriptItem};
 pub(crate) use self::look::Look;
 pub(crate) use self::render::{FRAME, spinner};
 pub(crate) use self::segments::{TextSegment, item_of};

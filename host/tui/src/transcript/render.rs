@@ -11,6 +11,7 @@ use crate::transcript::excerpt::{Excerpt, without_ending};
 use crate::transcript::head::CallHead;
 use crate::transcript::items::{AgentCall, CallItem, CallState, Folded, SubAgent, Thinking, Tone, TranscriptItem};
 use crate::transcript::look::Look;
+use crate::transcript::plan_rows::{answer_rows, plan_rows};
 use crate::transcript::result_rows::{code_rows, drawing_rows};
 use pinion_protocol::diff::counts;
 use pinion_protocol::text::count;
@@ -62,6 +63,7 @@ pub(super) fn rows(item: &TranscriptItem, is_unfolded: bool, look: &Look, now: D
             let paper = Paper { is_continued: segment.continues(), is_growing: true, ..look.paper(&blank) };
             markdown::rows(&segment.markdown(), paper)
         }
+        TranscriptItem::Plan(plan) => plan_rows(plan, look),
         TranscriptItem::Page(text) => markdown::rows(text, look.paper(&blank)),
         TranscriptItem::Folded(folded) => folded_rows(folded, is_unfolded, look),
         TranscriptItem::Thinking(thinking) => thinking_rows(thinking, is_unfolded, look),
@@ -73,7 +75,9 @@ pub(super) fn rows(item: &TranscriptItem, is_unfolded: bool, look: &Look, now: D
             };
             wrapped(text, style, &Lead::new(vec![StyledPiece::new(mark, style)], vec![blank]), look)
         }
-        TranscriptItem::Call(call) => call_rows(call, is_unfolded, look, now),
+        TranscriptItem::Call(call) => {
+            answer_rows(call, is_unfolded, look).unwrap_or_else(|| call_rows(call, is_unfolded, look, now))
+        }
         TranscriptItem::Agent(agent) => agent_rows(agent, is_unfolded, look),
     }
 }

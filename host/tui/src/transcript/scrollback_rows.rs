@@ -112,6 +112,7 @@ impl Transcript {
             TranscriptItem::User(_)
             | TranscriptItem::Folded(_)
             | TranscriptItem::Page(_)
+            | TranscriptItem::Plan(_)
             | TranscriptItem::Note(..) => true,
             TranscriptItem::Thinking(thinking) => thinking.is_done || !self.is_written(at),
             TranscriptItem::Text(_) => !self.is_written(at),

@@ -41,6 +41,7 @@ impl Needle {
     pub(super) fn form_of(&self, item: &TranscriptItem) -> Option<DisplayForm> {
         let is_in = match item {
             TranscriptItem::User(text) | TranscriptItem::Note(_, text) => self.is_in(text),
+            TranscriptItem::Plan(plan) => self.is_in(&plan.file) || self.is_in_markdown(&plan.text),
             TranscriptItem::Page(text) => self.is_in_markdown(text),
             TranscriptItem::Text(segment) => self.is_in_marked(segment.text(), || plain(&segment.markdown()).into()),
             TranscriptItem::Thinking(thinking) => {

@@ -27,6 +27,7 @@ impl App {
             (UiCommand::Theme, "") => self.requests.push(UiRequest::List(Pick::Theme)),
             (UiCommand::Theme, name) => self.requests.push(UiRequest::Theme(name.to_owned())),
             (UiCommand::Plan, task) => self.plan_command(task, now),
+            (UiCommand::EditPlan, file) => self.edit_plan_command(file, now),
             (UiCommand::Execute, file) => self.execute_command(file, now),
             (UiCommand::Aside, "") => self.hint("`/btw` takes a question", now),
             (UiCommand::Aside, question) => {

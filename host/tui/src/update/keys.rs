@@ -9,6 +9,7 @@ use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::transcript::Look;
 use crate::update::App;
+use crate::update::plan::ModeCycle;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pinion_protocol::DialogError;
 use std::time::Duration;
@@ -27,6 +28,9 @@ impl App {
         let is_over = self.quitting.take_if(|at| !quits || now > *at + TWICE).is_some();
         if self.quitting.is_some() {
             return self.leave();
+        }
+        if action != Some(Action::Mode) {
+            self.mode_cycle = ModeCycle::default();
         }
         self.transcript.unmark();
         // A remark matters until something else is done.

@@ -118,8 +118,9 @@ pub struct App {
     /// Targets of the links on the screen.
     pub(crate) links: Links,
     pub(crate) planning: Planning,
-    /// The approval mode `all` was in effect, so that a key may come back to it.
-    has_mode_all: bool,
+    /// The approval modes besides the usual ones that were in effect, so that a key may come back to them.
+    chosen_modes: Vec<String>,
+    mode_cycle: plan::ModeCycle,
     pub(crate) vi: Vi,
     /// In the inline form, true while the screen shows the whole conversation.
     pub(crate) is_viewing: bool,
@@ -168,7 +169,8 @@ impl App {
             height: 1,
             links: Links::default(),
             planning: Planning::default(),
-            has_mode_all: false,
+            chosen_modes: Vec::new(),
+            mode_cycle: plan::ModeCycle::default(),
             vi: Vi::default(),
             is_viewing: false,
             commands: Vec::new(),
@@ -255,6 +257,7 @@ impl App {
             Input::History(messages) => self.composer.set_history(messages),
             Input::Highlighted(block) => self.transcript.highlighted(block),
             Input::Theme(theme) => {
+            Input::OpenedPlan { file, text } => self.opened_plan(file, text),
                 self.transcript.set_look(|look| look.theme = theme.clone());
                 self.settings.theme = theme;
             }
@@ -336,6 +339,7 @@ impl App {
         if let Some(took) = took.filter(|took| self.settings.notify_after.is_some_and(|after| *took >= after)) {
             self.notify(&format!("finished after {}", time(took)));
         }
+        self.planning.is_writing = false;
     }
 
     fn notify(&mut self, text: &str) {

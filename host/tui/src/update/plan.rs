@@ -4,7 +4,7 @@ use crate::commands::is_message;
 use crate::dialog::picker::{Pick, PickChoice, Picker};
 use crate::input::{Facts, UiRequest};
 use crate::keys::Action;
-use crate::transcript::{Tone, TranscriptItem};
+use crate::transcript::{PlanPage, Tone, TranscriptItem};
 use crate::update::App;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) struct Planning {
     /// Messages ask for a plan.
     pub(crate) is_on: bool,
+    /// The agent writes a plan.
+    pub(super) is_writing: bool,
     /// File of the plan that is on the screen.
     pub(super) file: Option<String>,
     /// Its text, with the user's edits.
@@ -32,32 +34,63 @@ const REVISE: &str = "revise";
 pub(super) const KEEP: &str = "keep";
 /// The mode that makes messages ask for a plan.
 const PLAN: &str = "plan";
-/// The mode that only those reach who have chosen it before.
-const ALL: &str = "all";
 /// The modes that a key reaches one after another, with their meanings.
-const MODES: [(&str, &str); 5] = [
+const MODES: [(&str, &str); 4] = [
     ("ask", "every call is asked about"),
     ("smart", "calls that leave the sandbox are asked about"),
     ("edits", "files of the project are edited, and programs are asked about"),
     (PLAN, "the agent only reads, and writes a plan for your message"),
-    (ALL, "nothing is asked about"),
 ];
+/// The modes that the key reaches only if they were in effect before.
+const CHOSEN_MODES: [(&str, &str); 2] =
+    [("confirm", "edits and programs are asked about"), ("all", "nothing is asked about")];
+
+/// Presses of the key of the modes without another key in between. Modes that they only pass are never in effect for the
+/// user, so plan mode is left for the mode before the first press.
+#[derive(Debug, Default)]
+pub(super) struct ModeCycle {
+    /// The mode before the first press.
+    start: Option<String>,
+    /// Plan mode was left by the last press, so that the next one continues behind it.
+    has_left_plan: bool,
+}
 
 impl App {
-    /// Switches to the next mode. The mode `all` comes after the others if it was in effect before.
+    /// Switches to the next mode. Plan mode is left for the mode that was in effect before.
     pub(super) fn next_mode(&mut self, now: Duration) {
-        let current = if self.planning.is_on { PLAN } else { self.status.facts.approval.as_str() };
-        let modes = if self.has_mode_all { &MODES[..] } else { &MODES[..MODES.len() - 1] };
-        let at = |wanted: &str| modes.iter().position(|(name, _)| *name == wanted);
-        // After a mode that is not among them, the one that can do least.
-        let next = at(current).map(|at| (at + 1) % modes.len()).or_else(|| at(PLAN)).unwrap_or_default();
-        let (name, meaning) = modes[next];
-        if name == PLAN {
-            return self.set_plan_mode(true, now);
+        let current = self.mode_before.as_ref().unwrap_or(&self.status.facts.approval).clone();
+        let start = self.mode_cycle.start.get_or_insert_with(|| current.clone()).clone();
+        let has_left_plan = std::mem::take(&mut self.mode_cycle.has_left_plan);
+        if self.planning.is_on {
+            self.leave_plan_mode();
+            self.mode_cycle.has_left_plan = true;
+            return self.switch_mode(&start, now);
         }
+        let chosen = CHOSEN_MODES.into_iter().filter(|(name, _)| self.chosen_modes.iter().any(|mode| mode == name));
+        let modes: Vec<(&str, &str)> = MODES.into_iter().chain(chosen).collect();
+        let at = |wanted: &str| modes.iter().position(|(name, _)| *name == wanted);
+        let from = if has_left_plan { PLAN } else { current.as_str() };
+        // After a mode that is not among them, the one that can do least.
+        let mut next = at(from).map(|at| (at + 1) % modes.len()).or_else(|| at(PLAN)).unwrap_or_default();
+        if modes[next].0 == current {
+            next = (next + 1) % modes.len();
+        }
+        if modes[next].0 != PLAN {
+            return self.switch_mode(modes[next].0, now);
+        }
+        if self.status.is_busy() {
+            self.mode_before.get_or_insert(start);
+        } else if start != self.status.facts.approval {
+            self.use_mode(start);
+        }
+        self.set_plan_mode(true, now);
+    }
+
+    fn switch_mode(&mut self, name: &str, now: Duration) {
+        let known = MODES.iter().chain(&CHOSEN_MODES).find(|(known, _)| *known == name);
         self.leave_plan_mode();
         self.use_mode(name.to_owned());
-        self.hint(format!("{name}: {meaning}"), now);
+        self.hint(known.map_or_else(|| name.to_owned(), |(_, meaning)| format!("{name}: {meaning}")), now);
     }
 
     fn use_mode(&mut self, name: String) {
@@ -79,7 +112,10 @@ impl App {
 
     /// Takes over the current facts of the conversation.
     pub(super) fn take_facts(&mut self, facts: Facts) {
-        self.has_mode_all |= facts.approval == ALL;
+        if !self.chosen_modes.contains(&facts.approval) && CHOSEN_MODES.iter().any(|(name, _)| *name == facts.approval)
+        {
+            self.chosen_modes.push(facts.approval.clone());
+        }
         // Each model has a separate cache.
         self.status.cached_at.take_if(|_| facts.model != self.status.facts.model);
         self.status.facts = facts;
@@ -93,7 +129,7 @@ impl App {
     /// Turns plan mode on or off. In the middle of a run, its next calls are bound to the mode, too: the others apply to
     /// messages that follow.
     fn set_plan_mode(&mut self, is_on: bool, now: Duration) {
-        self.planning = Planning { is_on, ..Planning::default() };
+        self.planning = Planning { is_on, is_writing: self.planning.is_writing, ..Planning::default() };
         if !is_on {
             self.release_mode();
             return self.hint("plan mode is off", now);
@@ -112,6 +148,7 @@ impl App {
             return UiRequest::Submit(text);
         }
         let file = self.planning.file.take().filter(|_| self.planning.is_revised);
+        self.planning.is_writing = true;
         UiRequest::Plan { text, file }
     }
 
@@ -122,7 +159,7 @@ impl App {
 
     /// Shows a plan from its beginning and asks how to continue.
     pub(super) fn plan(&mut self, file: String, text: String, now: Duration) {
-        self.transcript.push(TranscriptItem::Page(text.clone()));
+        self.transcript.push(TranscriptItem::Plan(PlanPage { file: file.clone(), text: text.clone() }));
         if self.settings.is_inline {
             self.end_view();
             self.transcript.follow();
@@ -234,6 +271,32 @@ impl App {
             false => self.submit(task.to_owned(), now),
         }
         self.planning.is_on = is_on;
+    }
+
+    /// Opens a plan in the external editor.
+    pub(super) fn edit_plan_command(&mut self, file: &str, now: Duration) {
+        match self.status.is_busy() {
+            // Its steps get their statuses in the file meanwhile.
+            true => self.hint("wait for the agent, or interrupt it", now),
+            false => self.requests.push(UiRequest::OpenPlan(Some(file.to_owned()).filter(|file| !file.is_empty()))),
+        }
+    }
+
+    /// Edits a plan that was opened.
+    pub(super) fn opened_plan(&mut self, file: String, text: String) {
+        let is_on = self.planning.is_on;
+        self.planning =
+            Planning { file: Some(file), text: text.clone(), is_edited: true, is_on, ..Planning::default() };
+        self.requests.push(UiRequest::Edit(text));
+    }
+
+    /// Returns the label of plan mode, or of a plan that is written.
+    pub(crate) fn planning_label(&self) -> Option<&'static str> {
+        match (self.planning.is_writing && self.status.is_busy(), self.planning.is_on) {
+            (true, _) => Some("planning"),
+            (false, true) => Some("plan mode"),
+            (false, false) => None,
+        }
     }
 
     /// Executes a plan.

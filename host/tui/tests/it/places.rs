@@ -27,7 +27,7 @@ macro_rules! input_names {
 }
 
 input_names! {
-    Terminal Event Session Note Page OwnCall OwnEvent Facts Question Dialog Segment Withdrawn Plan PlanUnsaved Paste SideAnswer
+    Terminal Event Session Note Page OwnCall OwnEvent Facts Question Dialog Segment Withdrawn Plan OpenedPlan PlanUnsaved Paste SideAnswer
     Insert Offer Returned Finished Commands Completions Files Choices Relisted Remark Preview Edited History Highlighted Theme Tick
 }
 
@@ -37,10 +37,14 @@ pub(crate) fn events(text: &str) -> Vec<EventKind> {
     let content = || vec![Content::text(text)];
     let usage = Usage::default;
     let arguments = json!({ text: text, "edits": [{ "old_text": text, "new_text": text }] });
+    let step = json!({ "title": text, "description": text });
+    let plan = json!({ "title": text, "summary": text, "steps": [step] });
     let reply = assistant(vec![
         Content::Thinking(Thinking { text: text.into(), ..Thinking::default() }),
         Content::text(text),
         Content::ToolCall(ToolCall::new(id.clone(), text, arguments)),
+        Content::ToolCall(ToolCall::new("report", "final_answer", json!({ "report": text }))),
+        Content::ToolCall(ToolCall::new("plan", "final_answer", plan)),
     ]);
     let end = |end| EventKind::AgentEnd { end, messages: Vec::new(), usage: usage(), cost: None, turns: 1 };
     let delta = |delta| EventKind::MessageUpdate { index: 0, delta };
@@ -170,6 +174,7 @@ pub(crate) fn inputs(text: &str) -> Vec<Input> {
         Input::Segment { plugin: own(), text: Some(own()) },
         Input::Withdrawn(7),
         Input::Plan { file: own(), text: own() },
+        Input::OpenedPlan { file: own(), text: own() },
         Input::PlanUnsaved(own()),
         Input::Paste(own()),
         Input::SideAnswer(own()),

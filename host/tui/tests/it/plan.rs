@@ -6,6 +6,7 @@ use crossterm::event::{KeyCode, KeyModifiers, MouseEventKind};
 use pinion_protocol::EventKind;
 use pinion_protocol::step::StepStatus;
 use pinion_tui::{Input, UiRequest};
+use serde_json::json;
 
 const FILE: &str = ".pinion/plans/fix.md";
 
@@ -36,7 +37,7 @@ fn with_steps(ui: &mut Ui, count: usize) {
 /// Returns the numbers of the steps on the screen.
 fn steps(ui: &mut Ui) -> Vec<usize> {
     let screen = ui.screen();
-    screen.lines().filter_map(|row| row.trim().strip_prefix("Part ")?.parse().ok()).collect()
+    screen.lines().filter_map(|row| row.trim().strip_prefix("┃ Part ")?.parse().ok()).collect()
 }
 
 fn last(requests: Vec<UiRequest>) -> Option<UiRequest> {
@@ -60,7 +61,7 @@ fn message_in_plan_mode_asks_for_a_plan() {
 fn plan_is_shown_and_executed() {
     let mut ui = with_plan();
     let screen = ui.screen();
-    assert!(screen.contains("  Change the sign") && screen.contains("❯ execute the plan"), "{screen}");
+    assert!(screen.contains("┃ Change the sign") && screen.contains("❯ execute the plan"), "{screen}");
     assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
     let title = "Read the test".to_owned();
     ui.event(EventKind::PlanStep { step: 1, steps: 2, title, status: StepStatus::Running });
@@ -74,7 +75,7 @@ fn plan_longer_than_the_screen_is_read_before_the_decision() {
         ui.size = size;
         with_steps(&mut ui, 60);
         let first = steps(&mut ui);
-        assert!(ui.screen().contains("  Fix\n") && first[0] == 1, "{}", ui.screen());
+        assert!(ui.screen().contains("┃ Fix\n") && first[0] == 1, "{}", ui.screen());
         let mut seen: Vec<usize> = first.clone();
         while seen.last() != Some(&60) {
             ui.key(KeyCode::PageDown);
@@ -86,9 +87,9 @@ fn plan_longer_than_the_screen_is_read_before_the_decision() {
         assert!(ui.screen().contains("❯ execute the plan"), "{}", ui.screen());
         ui.press(KeyCode::Home, KeyModifiers::CONTROL);
         assert_eq!(steps(&mut ui), first);
-        mouse(&mut ui, MouseEventKind::ScrollDown, 2);
-        assert!(!ui.screen().contains("  Fix\n") && steps(&mut ui)[0] > 1, "{}", ui.screen());
-        mouse(&mut ui, MouseEventKind::ScrollUp, 2);
+        (0..2).for_each(|_| drop(mouse(&mut ui, MouseEventKind::ScrollDown, 2)));
+        assert!(!ui.screen().contains("┃ Fix\n") && steps(&mut ui)[0] > 1, "{}", ui.screen());
+        (0..2).for_each(|_| drop(mouse(&mut ui, MouseEventKind::ScrollUp, 2)));
         ui.key(KeyCode::Down);
         assert_eq!(steps(&mut ui), first);
         ui.key(KeyCode::Up);
@@ -273,10 +274,103 @@ fn key_switches_through_the_modes_and_the_status_line_names_them() {
         assert!(screen.contains(&format!("anthropic/claude · {name} · ")), "{screen}");
     }
     let (requests, screen) = next_mode(&mut ui);
-    assert!(requests.is_empty() && screen.contains("· plan mode ·"), "{requests:?} {screen}");
+    // Plan mode is left for the mode of before, not for one that the key has passed.
+    assert!(requests == [mode("ask")] && screen.contains("· plan mode ·"), "{requests:?} {screen}");
     let (requests, screen) = next_mode(&mut ui);
     assert_eq!(requests, [UiRequest::Mode("ask".into())]);
     assert!(screen.contains("anthropic/claude · ask · "), "{screen}");
+}
+
+#[test]
+fn plan_mode_is_left_for_the_mode_before_the_first_press() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("smart");
+    assert_eq!(next_mode(&mut ui).0, [mode("edits")]);
+    assert_eq!(next_mode(&mut ui).0, [mode("smart")]);
+    assert_eq!(next_mode(&mut ui).0, [mode("smart")]);
+    // The modes behind plan mode are reached, too.
+    assert_eq!(next_mode(&mut ui).0, [mode("ask")]);
+    assert_eq!(next_mode(&mut ui).0, [mode("smart")]);
+    // A mode that stays while something else is typed is one of before.
+    assert_eq!(next_mode(&mut ui).0, [mode("edits")]);
+    ui.types("x");
+    ui.key(KeyCode::Backspace);
+    assert_eq!(next_mode(&mut ui).0, []);
+    assert_eq!(next_mode(&mut ui).0, [mode("edits")]);
+}
+
+#[test]
+fn mode_without_a_key_is_reached_after_it_was_chosen() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("confirm");
+    let names = ["ask", "smart", "edits"].map(mode);
+    assert_eq!([next_mode(&mut ui).0, next_mode(&mut ui).0, next_mode(&mut ui).0].concat(), names);
+}
+
+#[test]
+fn plan_and_its_execution_look_different() {
+    let mut ui = with_plan();
+    let screen = ui.screen();
+    assert!(screen.contains(&format!("┃ plan · {FILE}\n┃ Fix\n")), "{screen}");
+    ui.key(KeyCode::Enter);
+    for (step, title) in [(1, "Read the test"), (2, "Change the sign")] {
+        ui.event(EventKind::PlanStep { step, steps: 2, title: title.to_owned(), status: StepStatus::Running });
+        assert!(ui.screen().contains(&format!("\nexecuting {step}/2 · anthropic/claude")), "{}", ui.screen());
+    }
+    ui.end(done());
+    ui.input(Input::Finished);
+    assert!(!ui.screen().contains("executing"), "{}", ui.screen());
+}
+
+#[test]
+fn status_says_that_a_plan_is_written() {
+    let mut ui = Ui::new(80, 24);
+    ui.approval("smart");
+    ui.send("/plan fix the test");
+    ui.wait(5_000);
+    assert!(ui.screen().contains("· planning ·"), "{}", ui.screen());
+    ui.end(done());
+    ui.input(Input::Finished);
+    assert!(ui.screen().contains("· smart ·"), "{}", ui.screen());
+}
+
+#[test]
+fn answers_of_planners_and_steps_are_shown_in_words() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    let step = json!({ "title": "Look", "description": "Read it.", "files": [], "acceptance": ["seen"] });
+    let answers = [
+        json!({ "title": "Fix it", "summary": "So.", "steps": [step] }),
+        json!({ "done": true, "report": "The sign is changed.\n\nAll tests pass." }),
+    ];
+    for (id, answer) in ["1", "2"].into_iter().zip(answers) {
+        ui.call(id, "final_answer", answer);
+        ui.result(id, "final_answer", false, "Answer received.");
+    }
+    let screen = ui.screen();
+    assert!(screen.contains("wrote a plan: Fix it, 1 step"), "{screen}");
+    assert!(screen.contains("done: The sign is changed.") && !screen.contains("All tests pass"), "{screen}");
+    assert!(!screen.contains("final_answer") && !screen.contains('{'), "{screen}");
+    ui.ctrl('o');
+    let screen = ui.screen();
+    assert!(screen.contains("All tests pass.") && screen.contains("Read it."), "{screen}");
+}
+
+#[test]
+fn plan_is_opened_edited_and_executed_later() {
+    let mut ui = Ui::new(80, 24);
+    assert_eq!(last(ui.send("/edit-plan")), Some(UiRequest::OpenPlan(None)));
+    assert_eq!(last(ui.send(&format!("/edit-plan {FILE}"))), Some(UiRequest::OpenPlan(Some(FILE.into()))));
+    let opened = Input::OpenedPlan { file: FILE.into(), text: "## Look\n".into() };
+    assert_eq!(ui.input(opened), [UiRequest::Edit("## Look\n".into())]);
+    let text = "## Look twice\n";
+    let saved = UiRequest::SavePlan { file: FILE.into(), text: text.into() };
+    assert_eq!(ui.input(Input::Edited(Ok(text.into()))), [saved]);
+    ui.input(Input::Plan { file: FILE.into(), text: text.into() });
+    ui.wait(300);
+    assert_eq!(ui.key(KeyCode::Enter), [UiRequest::Execute(FILE.into())]);
+    assert_eq!(last(ui.send("/edit-plan")), Some(UiRequest::Remember("/edit-plan".into())));
+    assert!(ui.screen().contains("wait for the agent"), "{}", ui.screen());
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl Ui {
         ui.other_commands = vec![
             at_once("btw", UiCommand::Aside),
             at_once("copy", UiCommand::Copy),
+            at_once("edit-plan", UiCommand::EditPlan),
             at_once("editor", UiCommand::Edit),
             at_once("execute", UiCommand::Execute),
             bare("exit", UiCommand::Quit),

@@ -20,6 +20,7 @@ actions! {
     context,
     copy,
     diff,
+    edit_plan,
     editor,
     execute,
     export,

@@ -5,7 +5,7 @@ use crate::process::signals::{interruptible, interruptible_runs};
 use crate::run::chat::Chat;
 use crate::run::conversation_output::Voice;
 use crate::run::full::ui::Ui;
-use crate::run::plan::{Execution, PlanFile, plan_of_text};
+use crate::run::plan::{DIRECTORY, Execution, PlanFile, list_plans, plan_of_text};
 use pinion_agent::RunEnd;
 use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_orchestration::{AnswerError, Plan, make_plan};
@@ -60,6 +60,23 @@ pub(super) fn save_edited(chat: &Chat<'_>, ui: &mut Ui, file: &str, text: &str) 
         Ok((file, text)) => Input::Plan { file, text },
         Err(failure) => Input::PlanUnsaved(chat.base.secrets.clean(&failure.message()).into_owned()),
     });
+}
+
+/// Opens the plan in a file, or else the latest one, for the external editor. Reports a failure.
+pub(super) fn open(ui: &mut Ui, file: Option<String>) {
+    let workspace = ui.to.base.workspace.clone();
+    let latest = || list_plans(&workspace).into_iter().next().map(|choice| choice.value);
+    let opened = match file.or_else(latest) {
+        Some(file) => {
+            let file = PlanFile::new(&workspace, Path::new(&file));
+            file.source().map(|text| (file.shown, text))
+        }
+        None => Err(Failure::usage(format!("there is no plan in `{DIRECTORY}`")).hint("`/plan TASK` writes one")),
+    };
+    match opened {
+        Ok((file, text)) => ui.input(Input::OpenedPlan { file, text }),
+        Err(failure) => ui.to.said.failure(&failure),
+    }
 }
 
 /// Executes the unfinished steps of a plan in a new session. Reports a failure.

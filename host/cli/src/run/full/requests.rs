@@ -7,7 +7,7 @@ use crate::run::full::approver::AnswerChannel;
 use crate::run::full::editor::Editing;
 use crate::run::full::settings::{multiplexer, notification};
 use crate::run::full::ui::{Ui, UiWork};
-use crate::run::full::{clipboard, history, lists, sessions, themes};
+use crate::run::full::{clipboard, history, lists, planning, sessions, themes};
 use crate::run::images::with_images;
 use crate::run::modes;
 use crate::run::side_question;
@@ -27,6 +27,7 @@ impl Ui {
         match request {
             UiRequest::Submit(text) => self.work.push_back(UiWork::Line(text)),
             UiRequest::Plan { text, file } => self.work.push_back(UiWork::Plan { text, file }),
+            UiRequest::OpenPlan(file) => planning::open(self, file),
             UiRequest::SavePlan { file, text } => self.work.push_back(UiWork::SavePlan { file, text }),
             UiRequest::Execute(file) => self.work.push_back(UiWork::Execute(file)),
             UiRequest::Resume(id) => self.work.push_back(UiWork::Resume(id)),

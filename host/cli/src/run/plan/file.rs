@@ -79,14 +79,19 @@ impl PlanFile {
 
     /// Reads the current plan, and returns it with its text.
     pub(in crate::run) fn read(&self) -> Result<(String, Plan)> {
-        let text = self.text().map_err(|error| {
-            Failure::usage(format!("could not read the plan `{}`", self.shown))
-                .because(error)
-                .hint("create one with `pinion --plan \"TASK\"`")
-        })?;
+        let text = self.source()?;
         let plan = Plan::parse(&text)
             .map_err(|error| Failure::usage(format!("invalid plan `{}`: {}", self.shown, with_causes(&error))))?;
         Ok((text, plan))
+    }
+
+    /// Reads the text, which need not be a valid plan.
+    pub(in crate::run) fn source(&self) -> Result<String> {
+        self.text().map_err(|error| {
+            Failure::usage(format!("could not read the plan `{}`", self.shown))
+                .because(error)
+                .hint("create one with `pinion --plan \"TASK\"`")
+        })
     }
 
     fn text(&self) -> Result<String, Refusal> {

@@ -5,11 +5,13 @@
 
 mod execute;
 mod file;
+mod list;
 mod make;
 
 pub(in crate::run) use execute::Execution;
 pub(crate) use execute::execute;
 pub(in crate::run) use file::{DIRECTORY, PlanFile};
+pub(in crate::run) use list::list_plans;
 pub(crate) use make::make;
 
 use crate::args::{GlobalArgs, RunArgs};
