@@ -21,6 +21,7 @@ const SENT: &str = "  (sent, the agent reads it next)";
 const GAP: usize = 3;
 /// The keys of a search, behind the searched text, where there is more room and less.
 const SEARCH_KEYS: [&str; 2] = ["   enter finds above · ↓ below · esc closes", "   esc closes"];
+const VI_SEARCH_KEYS: [&str; 2] = ["   enter finds · n and N repeat · esc closes", "   esc closes"];
 /// Rows of the transcript that dialogs leave.
 const LEAST_TRANSCRIPT: usize = 2;
 /// Columns of the rule above a question in the inline form. A terminal may wrap longer rows again when its width changes, and
@@ -275,13 +276,19 @@ impl App {
     fn editor(&mut self, columns: usize, height: usize, bottom: &mut Bottom) {
         let theme = &self.settings.theme;
         if let Some(query) = &self.search {
-            let label = StyledPiece::new("search: ", theme.accent);
+            let label = match self.vi_view.searching {
+                Some(true) => "/",
+                Some(false) => "?",
+                None => "search: ",
+            };
+            let label = StyledPiece::new(label, theme.accent);
             let mut row = Row::from_pieces([label]);
             let left = row.width();
             let drawn = query.rows(columns.saturating_sub(left), 1, theme.text, None);
             drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
             let room = columns.saturating_sub(row.width());
-            let keys = SEARCH_KEYS.into_iter().find(|keys| width(keys) < room);
+            let keys = if self.vi_view.searching.is_some() { VI_SEARCH_KEYS } else { SEARCH_KEYS };
+            let keys = keys.into_iter().find(|keys| width(keys) < room);
             row.push(StyledPiece::new(keys.unwrap_or_default(), theme.dim));
             bottom.cursor = Some((bottom.rows.len(), left + drawn.cursor.1));
             bottom.rows.push(row);
@@ -291,26 +298,38 @@ impl App {
         let marked = self.vi.selected(&self.composer).map(|range| (range, theme.selected));
         let drawn = self.composer.draw(columns.saturating_sub(2), room, theme.text, marked);
         let first = bottom.rows.len();
+        let is_command_line = self.vi_view.has_command_line();
         for (at, row) in drawn.rows.iter().enumerate() {
             let mark = match (at, drawn.above) {
+                (0, 0) if is_command_line => StyledPiece::new(": ", theme.user),
                 (0, 0) if self.composer.text().starts_with('!') => StyledPiece::new("$ ", theme.warning),
                 (0, 0) if !self.vi.inserts() => StyledPiece::new("‹ ", theme.user),
                 (0, 0) => StyledPiece::new("› ", theme.user),
                 (0, _) => StyledPiece::new("↑ ", theme.dim),
                 _ => StyledPiece::new("  ", theme.text),
             };
-            bottom.rows.push(Row::from_pieces(std::iter::once(mark).chain(row.pieces().iter().cloned())));
+            let mut pieces = row.pieces().to_vec();
+            // The mark stands for the slash.
+            if let Some(first) = pieces
+                .iter_mut()
+                .find(|piece| !piece.text().is_empty())
+                .filter(|_| is_command_line && (at, drawn.above) == (0, 0))
+            {
+                *first = StyledPiece::new(first.text().strip_prefix('/').unwrap_or(first.text()), theme.text);
+            }
+            bottom.rows.push(Row::from_pieces(std::iter::once(mark).chain(pieces)));
         }
         if let (Some(hint), Some(row)) = (self.argument_hint(), bottom.rows.last_mut()) {
             row.push(StyledPiece::line(hint, columns.saturating_sub(row.width()), theme.dim));
         }
-        bottom.cursor = Some((first + drawn.cursor.0, 2 + drawn.cursor.1));
+        let hidden = usize::from(is_command_line && (drawn.cursor.0, drawn.above) == (0, 0));
+        bottom.cursor = Some((first + drawn.cursor.0, 2 + drawn.cursor.1.saturating_sub(hidden)));
     }
 
     fn last_row(&self, columns: usize, time: Duration) -> Row {
         let theme = &self.settings.theme;
         let (agents, planning) = (self.transcript.agents_at_work(), self.planning_label());
-        let vi = self.vi.label();
+        let vi = self.vi_label();
         let now = Now { agents, planning, vi: vi.as_deref(), time };
         let mut status = self.status.line(&self.settings.status, now, columns, theme);
         let Some((hint, _)) = &self.hint else { return status };

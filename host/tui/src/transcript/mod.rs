@@ -82,6 +82,8 @@ pub(crate) struct Transcript {
     shortened: usize,
     /// Item and row of the match that the search shows.
     found: Option<(usize, usize)>,
+    /// The next search downwards includes the first item.
+    is_at_edge: bool,
     /// The text that the mouse has marked.
     region: Option<Region>,
 }
@@ -111,6 +113,7 @@ impl Transcript {
             results: 0,
             shortened: 0,
             found: None,
+            is_at_edge: false,
             region: None,
         }
     }

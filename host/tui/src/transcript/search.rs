@@ -15,6 +15,15 @@ impl Transcript {
         self.found = None;
     }
 
+    /// Begins another search, from the beginning of the conversation or from its end.
+    pub(crate) fn search_from_edge(&mut self, is_down: bool) {
+        self.found = None;
+        self.is_at_edge = is_down;
+        if !is_down {
+            self.follow();
+        }
+    }
+
     /// Shows the next row above or below with these words, in any case. Folded blocks around it are unfolded.
     pub(crate) fn find(&mut self, query: &str, is_down: bool, now: Duration) -> bool {
         if query.is_empty() {
@@ -22,10 +31,12 @@ impl Transcript {
         }
         let needle = Needle::new(query);
         let begin = self.found.map(|(item, _)| item).filter(|item| *item < self.len());
+        let is_at_edge = std::mem::take(&mut self.is_at_edge);
         let top = begin.or_else(|| self.top()).unwrap_or(self.len());
         // The item of the last match may have another one.
         let items: Vec<usize> = match (is_down, begin) {
             (true, Some(item)) => (item..self.len()).collect(),
+            (true, None) if is_at_edge => (0..self.len()).collect(),
             (true, None) => (top + 1..self.len()).collect(),
             (false, Some(item)) => (0..=item).rev().collect(),
             (false, None) => (0..top.min(self.len())).rev().collect(),

@@ -78,12 +78,13 @@ impl App {
 
     fn complete_command(&mut self, typed: &str) {
         let matches = filter(typed, self.commands.iter().map(|command| command.name.as_str()), MAX_ENTRIES);
+        let is_line = self.vi_view.has_command_line();
         let choice = |at: usize| {
             let command = &self.commands[at];
             let hint = if command.hint.is_empty() { String::new() } else { format!(" {}", command.hint) };
             PickChoice {
                 value: format!("/{} ", command.name),
-                label: format!("/{}{hint}", command.name),
+                label: format!("{}{}{hint}", if is_line { ":" } else { "/" }, command.name),
                 detail: command.description.clone(),
             }
         };
@@ -98,6 +99,11 @@ impl App {
         self.completion.id += 1;
         self.completion.start = 1 + command.len() + 1;
         self.requests.push(UiRequest::Complete { id: self.completion.id, command, argument });
+    }
+
+    /// Returns whether there is a slash command of this name.
+    pub(super) fn has_command(&self, name: &str) -> bool {
+        self.commands.iter().any(|command| command.name == name)
     }
 
     /// Returns the form of the arguments of the command in the editor, while it has no arguments.

@@ -69,7 +69,10 @@ impl App {
         if self.search.is_some() {
             return self.search_key(key, action, now);
         }
-        if self.vi_key(key) {
+        if self.vi_view.has_command_line() {
+            return self.command_line_key(key, action, now);
+        }
+        if self.vi_key(key, now) {
             return;
         }
         match action {
@@ -94,7 +97,7 @@ impl App {
             (Some(is_new), picker) => is_new && picker.is_none(),
             (None, picker) => picker.as_ref().is_some_and(Picker::is_new),
         };
-        if is_new && self.search.is_none() && self.vi.inserts() {
+        if is_new && self.search.is_none() && self.vi.inserts() && !self.vi_view.has_command_line() {
             self.composer.line_key(key, action);
         }
     }
@@ -171,7 +174,7 @@ impl App {
     }
 
     /// Moves the window. Returns whether the action does that.
-    fn scroll(&mut self, action: Option<Action>, now: Duration) -> bool {
+    pub(super) fn scroll(&mut self, action: Option<Action>, now: Duration) -> bool {
         let (page, height) = (self.height.saturating_sub(2).max(1).cast_signed(), self.height);
         // At the end, the row that says where the end is becomes one of the window.
         let below = height + usize::from(!self.transcript.is_at_end());
@@ -191,9 +194,14 @@ impl App {
         if action == Some(Action::Bottom) {
             self.is_viewing = false;
         }
+        self.view_elsewhere();
+        true
+    }
+
+    /// Begins the view of the whole conversation in the inline form, unless its end is shown.
+    pub(super) fn view_elsewhere(&mut self) {
         let is_elsewhere = !self.transcript.is_at_end() || self.transcript.selected().is_some();
         self.is_viewing |= self.settings.is_inline && is_elsewhere;
-        true
     }
 
     /// Folds or unfolds the selected block, or selects the last one for that.
@@ -305,11 +313,14 @@ impl App {
     }
 
     fn search_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) {
+        if key.code == KeyCode::Enter && self.end_vi_search(now) {
+            return;
+        }
         let Some(query) = &mut self.search else { return };
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Esc => self.search = None,
-            KeyCode::Char('c' | 'g') if is_control => self.search = None,
+            KeyCode::Esc => (self.search, self.vi_view.searching) = (None, None),
+            KeyCode::Char('c' | 'g') if is_control => (self.search, self.vi_view.searching) = (None, None),
             KeyCode::Enter | KeyCode::Up => self.find(false, now),
             KeyCode::Char('s' | 'p' | 'r') if is_control => self.find(false, now),
             KeyCode::Down => self.find(true, now),
@@ -329,15 +340,5 @@ impl App {
         if !self.transcript.find(query.text(), is_down, now) {
             self.hint(if is_down { "no match below" } else { "no match above" }, now);
         }
-    }
-}
-
-// Keys of vi, where the UI has them.
-impl App {
-    /// Applies a key as vi does. Returns `false` for a key that vi leaves to the UI.
-    pub(super) fn vi_key(&mut self, key: KeyEvent) -> bool {
-        // Escape closes the completions first.
-        let is_closing = key.code == KeyCode::Esc && self.popup.is_some() && self.vi.inserts();
-        self.settings.has_vi_keys && !is_closing && self.vi.key(key, &mut self.composer)
     }
 }

@@ -10,11 +10,13 @@ mod lists;
 mod mouse;
 mod plan;
 mod queue;
+mod vi_keys;
 
 pub(crate) use self::completion::Popup;
 
 use self::plan::Planning;
 use self::queue::InputQueue;
+use self::vi_keys::ViView;
 
 use crate::commands::SlashCommand;
 use crate::composer::Composer;
@@ -122,6 +124,7 @@ pub struct App {
     chosen_modes: Vec<String>,
     mode_cycle: plan::ModeCycle,
     pub(crate) vi: Vi,
+    pub(crate) vi_view: ViView,
     /// In the inline form, true while the screen shows the whole conversation.
     pub(crate) is_viewing: bool,
     commands: Vec<SlashCommand>,
@@ -172,6 +175,7 @@ impl App {
             chosen_modes: Vec::new(),
             mode_cycle: plan::ModeCycle::default(),
             vi: Vi::default(),
+            vi_view: ViView::default(),
             is_viewing: false,
             commands: Vec::new(),
             files: Arc::default(),
@@ -190,6 +194,12 @@ impl App {
 
     /// Applies an input and returns the actions to take. `now` is the time since any fixed moment and never decreases.
     pub fn handle(&mut self, input: Input, now: Duration) -> Vec<UiRequest> {
+        if matches!(
+            input,
+            Input::Insert(_) | Input::Offer(_) | Input::Returned(_) | Input::Edited(_) | Input::History(_)
+        ) {
+            self.close_command_line();
+        }
         match input {
             Input::Terminal(event) => self.terminal(&event, now),
             Input::Event(event) => self.event(&event, now),
@@ -247,6 +257,7 @@ impl App {
             Input::Relisted(pick, choices) => self.relist(pick, choices, now),
             Input::Remark(text) => self.notice(text, now),
             Input::Plan { file, text } => self.plan(file, text, now),
+            Input::OpenedPlan { file, text } => self.opened_plan(file, text),
             Input::PlanUnsaved(reason) => self.plan_unsaved(reason, now),
             Input::Edited(edited) if self.plan_edited(&edited, now) => {}
             Input::Edited(Ok(text)) => self.composer.set(text.trim_end_matches('\n')),
@@ -257,7 +268,6 @@ impl App {
             Input::History(messages) => self.composer.set_history(messages),
             Input::Highlighted(block) => self.transcript.highlighted(block),
             Input::Theme(theme) => {
-            Input::OpenedPlan { file, text } => self.opened_plan(file, text),
                 self.transcript.set_look(|look| look.theme = theme.clone());
                 self.settings.theme = theme;
             }
@@ -310,7 +320,7 @@ impl App {
     fn save_draft(&mut self) {
         let sent = self.queue.sent().iter().map(String::as_str);
         let queue = sent.chain(self.queue.texts()).map(str::to_owned).collect();
-        self.requests.push(UiRequest::SaveDraft { text: self.composer.message(), queue });
+        self.requests.push(UiRequest::SaveDraft { text: self.message_composer().message(), queue });
     }
 
     fn event(&mut self, event: &Event, now: Duration) {
@@ -329,6 +339,7 @@ impl App {
         self.account(began.map(|began| now.saturating_sub(began)));
         (self.approval, self.dialog) = (None, None);
         self.quitting = None;
+        self.planning.is_writing = false;
         self.release_mode();
         if !self.submit_next(now) {
             self.notify_end(began.map(|began| now.saturating_sub(began)));
@@ -339,7 +350,6 @@ impl App {
         if let Some(took) = took.filter(|took| self.settings.notify_after.is_some_and(|after| *took >= after)) {
             self.notify(&format!("finished after {}", time(took)));
         }
-        self.planning.is_writing = false;
     }
 
     fn notify(&mut self, text: &str) {
@@ -381,6 +391,7 @@ impl App {
             (Some(approval), ..) => approval.paste(text, now),
             (_, Some(picker), _) => picker.paste(text, now),
             (.., Some(search)) => search.line_paste(text),
+            _ if self.vi_view.has_command_line() => self.composer.line_paste(text),
             _ => match picture(text) {
                 Some(path) => {
                     let before = self.composer.text()[..self.composer.cursor()].chars().next_back();

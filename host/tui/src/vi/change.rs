@@ -51,11 +51,6 @@ impl Vi {
                 let is_lines = command.key.0 == 'V';
                 self.mode = Mode::Visual { anchor: composer.cursor(), is_lines };
             }
-            // Commands of the conversation begin with a slash.
-            (':' | '/', _) if composer.is_empty() => {
-                composer.insert("/");
-                self.mode = Mode::Insert;
-            }
             ('i' | 'a' | 'I' | 'A' | 'o' | 'O', _) => {
                 begin_text(command.key.0, composer);
                 self.mode = Mode::Insert;

@@ -5,9 +5,12 @@
 
 mod change;
 mod command;
+mod conversation;
 mod object;
 mod text;
 mod visual;
+
+pub(crate) use self::conversation::{ConversationInput, ConversationKey};
 
 use self::command::{Command, Parsed, parse};
 use self::text::GraphemeText;
@@ -68,15 +71,15 @@ impl Vi {
         self.mode == Mode::Insert
     }
 
-    /// Returns the name of the mode and the keys so far; `None` while keys type text.
-    pub(crate) fn label(&self) -> Option<String> {
+    /// Returns the name of the mode and the keys so far.
+    pub(crate) fn label(&self) -> String {
         let name = match self.mode {
-            Mode::Insert => return None,
+            Mode::Insert => "insert",
             Mode::Normal => "normal",
             Mode::Visual { is_lines: false, .. } => "visual",
             Mode::Visual { is_lines: true, .. } => "visual line",
         };
-        Some(format!("{name} {}", self.typed).trim_end().to_owned())
+        format!("{name} {}", self.typed).trim_end().to_owned()
     }
 
     /// Returns the range of the message that is selected.

@@ -138,11 +138,16 @@ impl Ui {
     /// Types a message and sends it.
     pub(crate) fn send(&mut self, text: &str) -> Vec<UiRequest> {
         self.types(text);
-        let all = self.commands.iter().chain(&self.other_commands).cloned().collect();
-        self.input(Input::Commands(all));
+        self.know_commands();
         let requests = self.key(KeyCode::Enter);
         self.input(Input::Commands(self.commands.clone()));
         requests
+    }
+
+    /// Tells the UI about all commands.
+    pub(crate) fn know_commands(&mut self) {
+        let all = self.commands.iter().chain(&self.other_commands).cloned().collect();
+        self.input(Input::Commands(all));
     }
 
     /// Types a message and sends it after the end of the work. Returns the requests besides those that keep it.

@@ -1,8 +1,9 @@
 //! Keys of vi in the editor.
 
-use crate::ui::Ui;
+use crate::ui::{Ui, done};
 use crossterm::event::KeyCode;
-use pinion_tui::{App, Theme, UiRequest, UiSettings};
+use pinion_protocol::Content;
+use pinion_tui::{App, Input, Theme, UiRequest, UiSettings};
 use proptest::prelude::*;
 use ratatui_core::style::Modifier;
 
@@ -243,7 +244,134 @@ fn colon_begins_a_command_on_the_empty_editor() {
     let mut ui = vi();
     ui.key(KeyCode::Esc);
     assert_eq!(ui.send(":keys"), [UiRequest::Remember("/keys".into())]);
-    assert_eq!(edited("text", ":"), "text");
+    assert_eq!(edited("text", ":⏎"), "text");
+}
+
+/// Returns a conversation of many rows, with keys as commands.
+fn reading() -> Ui {
+    let mut ui = vi();
+    ui.approval("smart");
+    for number in 1..=5 {
+        ui.start(&format!("prompt {number}"));
+        let rows: String = (1..=20).map(|row| format!("- row {number}.{row}\n")).collect();
+        ui.reply(vec![Content::text(rows)]);
+        ui.end(done());
+        ui.input(Input::Finished);
+    }
+    ui.key(KeyCode::Esc);
+    ui.screen();
+    ui
+}
+
+/// Returns the first row of the conversation on the screen.
+fn top(ui: &mut Ui) -> String {
+    ui.screen().lines().next().unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn status_always_names_the_mode() {
+    let mut ui = vi();
+    ui.approval("smart");
+    assert!(ui.screen().contains("\ninsert · "), "{}", ui.screen());
+    presses(&mut ui, "␛");
+    assert!(ui.screen().contains("\nnormal · "), "{}", ui.screen());
+    presses(&mut ui, "3");
+    assert!(ui.screen().contains("\nnormal 3 · "), "{}", ui.screen());
+    presses(&mut ui, "g");
+    assert!(ui.screen().contains("\nnormal 3g · "), "{}", ui.screen());
+    presses(&mut ui, "␛:");
+    assert!(ui.screen().contains("\ncommand · "), "{}", ui.screen());
+}
+
+#[test]
+fn normal_mode_moves_in_the_conversation_while_the_editor_is_empty() {
+    let mut ui = reading();
+    let end = top(&mut ui);
+    presses(&mut ui, "gg");
+    assert_eq!(top(&mut ui), "› prompt 1");
+    presses(&mut ui, "4j");
+    assert_eq!(top(&mut ui), "• row 1.3");
+    presses(&mut ui, "2k");
+    assert_eq!(top(&mut ui), "• row 1.1");
+    presses(&mut ui, "2}");
+    assert_eq!(top(&mut ui), "› prompt 3");
+    presses(&mut ui, "{");
+    assert_eq!(top(&mut ui), "› prompt 2");
+    ui.ctrl('d');
+    let half = top(&mut ui);
+    assert!(half.starts_with("• row 2."), "{half}");
+    ui.ctrl('u');
+    assert_eq!(top(&mut ui), "› prompt 2");
+    presses(&mut ui, "G");
+    assert_eq!(top(&mut ui), end);
+    // A text in the editor has the keys.
+    presses(&mut ui, "itext␛gg");
+    assert_eq!(top(&mut ui), end);
+}
+
+#[test]
+fn search_of_vi_is_repeated_in_both_directions_around_the_end() {
+    let mut ui = reading();
+    presses(&mut ui, "gg/prompt⏎");
+    assert!(ui.screen().contains("prompt 2"), "{}", ui.screen());
+    presses(&mut ui, "n");
+    assert!(ui.screen().contains("prompt 3"), "{}", ui.screen());
+    presses(&mut ui, "2N");
+    assert!(ui.screen().contains("prompt 1"), "{}", ui.screen());
+    presses(&mut ui, "N");
+    assert!(ui.screen().contains("prompt 5"), "{}", ui.screen());
+    presses(&mut ui, "?row 4.7⏎");
+    assert!(ui.screen().contains("row 4.7"), "{}", ui.screen());
+    presses(&mut ui, "/nowhere⏎");
+    assert!(ui.screen().contains("no match for `nowhere`"), "{}", ui.screen());
+    presses(&mut ui, "/row␛");
+    assert!(ui.screen().contains("\nnormal"), "{}", ui.screen());
+}
+
+#[test]
+fn answer_is_copied_and_blocks_are_folded() {
+    let mut ui = reading();
+    let copied = ui.screen();
+    presses(&mut ui, "y");
+    assert!(ui.screen().contains("\nnormal y"), "{copied}");
+    let requests = ui.key(KeyCode::Char('y'));
+    assert!(matches!(&requests[..], [UiRequest::Copy(text)] if text.contains("row 5.20")), "{requests:?}");
+    presses(&mut ui, "za");
+    presses(&mut ui, "zx");
+    ui.wait(5_000);
+    assert!(ui.screen().contains("\nnormal · "), "{}", ui.screen());
+}
+
+#[test]
+fn command_line_completes_runs_and_keeps_the_message() {
+    let mut ui = with("half a thought");
+    ui.know_commands();
+    presses(&mut ui, ":mo");
+    let screen = ui.screen();
+    assert!(screen.contains("\n: mo") && screen.contains(":mode [MODE]"), "{screen}");
+    ui.key(KeyCode::Tab);
+    assert!(ui.screen().contains("\n: mode"), "{}", ui.screen());
+    presses(&mut ui, "ask");
+    let requests = ui.key(KeyCode::Enter);
+    assert!(requests.contains(&UiRequest::Own("/mode ask".into())), "{requests:?}");
+    assert!(ui.screen().contains("\n‹ half a thought"), "{}", ui.screen());
+    // An error stays, and Escape leaves.
+    presses(&mut ui, ":nonsense⏎");
+    let screen = ui.screen();
+    assert!(screen.contains("\n: nonsense") && screen.contains("there is no command `:nonsense`"), "{screen}");
+    presses(&mut ui, "␛");
+    assert!(ui.screen().contains("\n‹ half a thought"), "{}", ui.screen());
+    // The last character removes the line, too.
+    presses(&mut ui, ":q⌫⌫");
+    assert!(ui.screen().contains("\n‹ half a thought"), "{}", ui.screen());
+    // A draft is the message, not the command.
+    presses(&mut ui, "x:ask");
+    let requests = ui.wait(1_500);
+    let is_message =
+        |request: &UiRequest| matches!(request, UiRequest::SaveDraft { text, .. } if text == "half a though");
+    assert!(requests.iter().any(is_message), "{requests:?}");
+    presses(&mut ui, "␛:q");
+    assert!(ui.key(KeyCode::Enter).contains(&UiRequest::Quit));
 }
 
 proptest! {
