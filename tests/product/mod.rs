@@ -16,6 +16,8 @@ mod http;
 mod install;
 mod limits;
 mod live;
+#[cfg(target_os = "linux")]
+mod local_servers;
 mod long_sessions;
 mod mcp_bridge;
 mod mcp_command;

@@ -62,6 +62,7 @@ pub mod model {
     pub mod exchanges;
     pub mod info;
     mod key_check;
+    mod local_models;
     mod ollama_lookup;
     mod prices;
     mod select;
@@ -70,6 +71,7 @@ pub mod model {
 
     pub use self::environment::proxies_or;
     pub use self::key_check::KeyVerdict;
+    pub use self::local_models::FoundModel;
     pub use self::select::Chosen;
     pub use self::stored_keys::{Lacking, MAX_KEY, key_in};
     pub use crate::files::secret_storage::SecretLocation;

@@ -31,6 +31,7 @@ mod fallback;
 mod formats;
 mod key_check;
 mod keys;
+mod local_servers;
 mod login;
 mod ollama_models;
 mod replay;
@@ -158,6 +159,7 @@ pub use keys::{
     AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyCommandLauncher, KeyError, KeyOrigin, KeySource, KeySources,
     Keyring, LaunchedKeyCommand, PlatformKeyring, ShellLauncher,
 };
+pub use local_servers::{LOCAL_PROVIDERS, LocalModel, LocalServer};
 pub use login::BrowserLogin;
 pub use models::{Caching, ChatTools, Effort, ModelSpec, ModelTable, ModelTableError, ThinkingStyle};
 pub use ollama_models::OllamaModels;

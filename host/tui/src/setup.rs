@@ -128,6 +128,19 @@ impl Setup {
         Self { with_login: providers, ..self }
     }
 
+    /// Offers models that need no key before the providers.
+    pub fn found_models(&mut self, models: Vec<PickChoice>) {
+        if models.is_empty() {
+            return;
+        }
+        self.providers.splice(0..0, models);
+        self.why = "No provider has a key yet. Choose a model on this machine, which needs no key, or a provider that you have a key for."
+            .to_owned();
+        if let SetupStep::Provider(picker) = &mut self.step {
+            picker.replace(self.providers.clone());
+        }
+    }
+
     /// Begins with the key of a provider, the only one that matters.
     #[must_use]
     pub fn for_provider(self, provider: &str) -> Self {
@@ -214,6 +227,9 @@ impl Setup {
             _ if is_control && matches!(pressed.code, KeyCode::Char('c' | 'd')) => Some(SetupRequest::Leave),
             SetupStep::Provider(picker) => {
                 match picker.key(pressed, action, Duration::ZERO) {
+                    Picked::Choice(choice) if choice.value.contains('/') => {
+                        return Some(SetupRequest::Begin(Some(choice.value)));
+                    }
                     Picked::Choice(choice) => self.choose(choice.value),
                     Picked::Closed => return Some(SetupRequest::Leave),
                     _ => {}

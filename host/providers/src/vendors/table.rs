@@ -143,6 +143,26 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         format: Some(WireFormat::Ollama),
         ..ProviderInfo::EMPTY
     },
+    // https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
+    ProviderInfo {
+        name: "llama-cpp",
+        label: "llama.cpp, on this machine",
+        base_url: "http://127.0.0.1:8080/v1",
+        base_url_variables: &["LLAMA_CPP_BASE_URL"],
+        routes: true,
+        format: Some(WireFormat::OpenAiChat(ChatQuirks::PLAIN.elsewhere())),
+        ..ProviderInfo::EMPTY
+    },
+    // https://lmstudio.ai/docs/developer/openai-compat
+    ProviderInfo {
+        name: "lm-studio",
+        label: "LM Studio, on this machine",
+        base_url: "http://127.0.0.1:1234/v1",
+        base_url_variables: &["LM_STUDIO_BASE_URL"],
+        routes: true,
+        format: Some(WireFormat::OpenAiChat(ChatQuirks::PLAIN.elsewhere())),
+        ..ProviderInfo::EMPTY
+    },
     // https://docs.x.ai/developers/model-capabilities/text/best-practices: Chat Completions is deprecated and does not
     // take thinking back.
     ProviderInfo {

@@ -15,6 +15,7 @@ mod google;
 mod http;
 mod key_check;
 mod keys;
+mod local_servers;
 mod login;
 mod network;
 mod ollama_models;

@@ -56,6 +56,21 @@ fn provider_key_and_model_are_chosen_one_after_another() {
 }
 
 #[test]
+fn model_on_this_machine_needs_no_key() {
+    let mut setup = setup();
+    press(&mut setup, KeyCode::Down);
+    setup.found_models(Vec::new());
+    assert!(screen(&setup, 60, 12).contains("No provider has a key yet. Choose one"));
+    setup.found_models(vec![choice("ollama/qwen3:8b", "on this machine, loaded")]);
+    let seen = screen(&setup, 60, 12);
+    assert!(seen.contains("Choose a model on this") && seen.contains("ollama/qwen3:8b  on this machine"), "{seen}");
+    // The selection stays.
+    assert!(seen.contains("❯ groq"), "{seen}");
+    type_text(&mut setup, "qwen");
+    assert_eq!(press(&mut setup, KeyCode::Enter), Some(SetupRequest::Begin(Some("ollama/qwen3:8b".into()))));
+}
+
+#[test]
 fn narrow_setup_names_its_first_and_last_key() {
     let mut setup = setup();
     let seen = screen(&setup, 40, 10);

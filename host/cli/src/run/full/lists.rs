@@ -3,6 +3,7 @@
 use crate::commands::model::tokens;
 use crate::output::age;
 use crate::run::actions::definition::{ActionTable, find_action};
+use crate::run::full::local_choices::local_choices;
 use crate::run::full::ui_inbox::UiInbox;
 use pinion_agent::delegation::MAX_AGENT_DEPTH;
 use pinion_agent::jiff::Timestamp;
@@ -32,11 +33,12 @@ const MAX_PARENTS: usize = 200;
 /// Generations that are indented.
 const MAX_INDENT: usize = 4;
 
-/// Lists models: the one in use, models of servers in the config, models of providers with a key, and all others. Of a
+/// Lists models: the one in use, models of servers on this machine and in the config, models of providers with a key, and all others. Of a
 /// family, the latest by name comes first.
 pub(super) async fn models(base: &Base, current: &str) -> Vec<PickChoice> {
     let Ok(models) = base.models() else { return Vec::new() };
-    let origins = base.key_origins().await;
+    let (origins, local) = tokio::join!(base.key_origins(), local_choices(base));
+    let is_local: Vec<String> = local.iter().map(|choice| choice.value.clone()).collect();
     let has_key = |name: &str| origins.iter().any(|(info, origin)| info.name == name && matches!(origin, Ok(Some(_))));
     let choice = |model: &pinion_providers::ModelSpec| {
         let name = format!("{}/{}", model.provider, model.id);
@@ -53,7 +55,7 @@ pub(super) async fn models(base: &Base, current: &str) -> Vec<PickChoice> {
         .filter_map(|(name, said)| Some(choice(&models.find(name, said.default_model.as_deref()?))));
     let in_use = current.split_once('/').map(|(provider, name)| choice(&models.find(provider, name)));
     let mut choices: Vec<PickChoice> = Vec::new();
-    for choice in in_use.into_iter().chain(configured).chain(listed) {
+    for choice in local.into_iter().chain(in_use).chain(configured).chain(listed) {
         if !choices.iter().any(|other| other.value == choice.value) {
             choices.push(choice);
         }
@@ -63,7 +65,7 @@ pub(super) async fn models(base: &Base, current: &str) -> Vec<PickChoice> {
     };
     choices.sort_by_key(|choice| match () {
         () if choice.value == current => 0,
-        () if is_own(choice) => 1,
+        () if is_own(choice) || is_local.contains(&choice.value) => 1,
         () if choice.detail.starts_with("key set") => 2,
         () => 3,
     });

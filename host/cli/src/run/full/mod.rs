@@ -12,6 +12,7 @@ mod highlight_thread;
 mod history;
 mod keyboard;
 pub(super) mod lists;
+mod local_choices;
 mod opening_screen;
 mod planning;
 mod requests;

@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::output::{note, open_browser, text};
 use crate::run::full::canvas::{Canvas, unusable};
+use crate::run::full::local_choices::local_choices;
 use crate::run::full::{keyboard, lists, themes};
 use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result};
@@ -35,8 +36,13 @@ pub(super) async fn complete(base: &Base, args: &RunArgs) -> Result<Option<Base>
         Lacking::Any => setup,
         Lacking::Of(info) => setup.for_provider(info.name),
     };
+    // The first frame waits for no server.
+    let local = matches!(lacking, Lacking::Any).then(|| {
+        let base = base.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move { local_choices(&base).await }))
+    });
     let lost = keyboard::lost().map_err(unusable)?;
-    let mut shown = SetupScreen { setup, canvas: Canvas::open(base, false)?, lost, login: None, test: None };
+    let mut shown = SetupScreen { setup, canvas: Canvas::open(base, false)?, lost, login: None, test: None, local };
     let Some(begun) = shown.run(base, lacking).await? else { return Ok(None) };
     drop(shown);
     begun.iter().for_each(|model| keep_model(base, model));
@@ -89,6 +95,8 @@ struct SetupScreen {
     login: Option<BrowserLoginTask>,
     /// The test of a key that is not stored yet.
     test: Option<KeyTest>,
+    /// The search for models on this machine.
+    local: Option<AbortOnDropHandle<Vec<PickChoice>>>,
 }
 
 /// A login with a browser that waits for the user.
@@ -124,7 +132,7 @@ impl SetupScreen {
         loop {
             self.canvas.draw_setup(&mut self.setup)?;
             // Reading ends before the conversation begins, which would miss the keys that another reader takes.
-            let is_waiting = self.login.is_some() || self.test.is_some();
+            let is_waiting = self.login.is_some() || self.test.is_some() || self.local.is_some();
             let reading = tokio::task::spawn_blocking(move || {
                 let read = if is_waiting { inputs.read_within(LOOK) } else { inputs.read() };
                 // The conversation asks for it again.
@@ -171,6 +179,9 @@ impl SetupScreen {
                         stored = Some((provider, key_in(&key.into_text()).map_err(|problem| format!("{problem}."))));
                     }
                 }
+            }
+            if let Some(local) = self.local.take_if(|local| local.is_finished()) {
+                self.setup.found_models(local.await.unwrap_or_default());
             }
             if let Some(test) = self.test.take_if(|test| test.verdict.is_finished()) {
                 let Some((provider, secret, verdict)) = self.conclude(test).await else { continue };
