@@ -36,6 +36,7 @@ mod resume;
 mod sessions;
 mod skills;
 mod streaming;
+mod structured_answers;
 #[cfg(target_os = "linux")]
 mod surroundings;
 #[cfg(target_os = "linux")]

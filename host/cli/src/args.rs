@@ -31,7 +31,7 @@ pub(crate) struct RunArgs {
     /// Prompt for the agent, followed by stdin if that is piped
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<String>,
-    /// Run once, non-interactively: answer on stdout, everything else on stderr (implied by --plan and --execute)
+    /// Run once, non-interactively: answer on stdout, everything else on stderr (implied by --plan, --execute and --output-schema)
     #[arg(short, long)]
     pub(crate) print: bool,
     /// Format of stdout in a non-interactive run
@@ -41,6 +41,9 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["plan", "execute"], hide_short_help = true)]
     pub(crate) stream: bool,
 
+    /// Answer with JSON that matches the JSON Schema in this file, in a non-interactive run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "execute", "stream"], hide_short_help = true)]
+    pub(crate) output_schema: Option<PathBuf>,
     /// Write the changes of the run to this file as a patch for `git apply`; - for stdout, in place of the answer
     #[arg(long, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
     pub(crate) patch: Option<PathBuf>,
@@ -206,7 +209,7 @@ impl RunArgs {
 
     /// Returns whether a person at the terminal takes part.
     pub(crate) fn is_conversation(&self) -> bool {
-        let is_one_run = self.print || self.plan || self.execute.is_some();
+        let is_one_run = self.print || self.plan || self.execute.is_some() || self.output_schema.is_some();
         !is_one_run && terminal::is_interactive()
     }
 }
@@ -237,10 +240,10 @@ const SANDBOX_MODES: Names = &[
 /// `--approve`.
 pub(crate) const APPROVE: Names = &[
     ("ask", "Calls that can read, change, run or send anything"),
+    ("confirm", "Calls that can change, run or send anything"),
     ("smart", "Calls that the sandbox does not confine"),
     ("edits", "Programs, but not changes to files of the project"),
     ("plan", "None: calls can only read"),
-    ("confirm", "Calls that can change, run or send anything"),
     ("all", "No calls"),
 ];
 

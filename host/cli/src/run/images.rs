@@ -117,6 +117,10 @@ fn read(base: &Base, name: &str) -> Result<Image, String> {
 }
 
 fn image(file: File, name: &str) -> Result<Image, String> {
+    let bytes = file.metadata().map_or(0, |found| found.len());
+    if bytes > MAX_BYTES {
+        return Err(format!("it has {bytes} bytes, far more than models take"));
+    }
     let mut data = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut data).map_err(|error| error.to_string())?;
     let media_type = media_type(name).unwrap_or_default().to_owned();
@@ -164,5 +168,8 @@ mod tests {
         let read = |name: &str| image(File::open(directory.path().join(name)).unwrap(), name);
         assert!(read("secret.png").unwrap_err().contains("do not match"));
         assert_eq!(read("a.png").unwrap().data, png);
+        let large = File::create(directory.path().join("large.png")).unwrap();
+        large.set_len(MAX_BYTES + 1).unwrap();
+        assert!(read("large.png").unwrap_err().starts_with("it has 8388609 bytes"));
     }
 }

@@ -31,6 +31,7 @@ pub(crate) mod runs;
 mod shell;
 mod side_question;
 mod streamed;
+mod structured_run;
 pub(crate) mod transcript;
 mod undo;
 mod waiting;
@@ -60,10 +61,11 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
         config = invocation.config(&paths, &workspace)?;
     }
     let base = invocation.base_with(paths, workspace, config)?;
-    let done = match &args.execute {
-        Some(plan) => plan::execute(&base, args, global, plan).await,
-        None if args.plan => plan::make(&base, args, global).await,
-        None if args.is_conversation() => match conversation_form::of_conversation(args, &base.config)? {
+    let done = match (&args.execute, &args.output_schema) {
+        (Some(plan), _) => plan::execute(&base, args, global, plan).await,
+        (None, Some(schema)) => structured_run::run(&base, args, global, schema).await,
+        (None, None) if args.plan => plan::make(&base, args, global).await,
+        (None, None) if args.is_conversation() => match conversation_form::of_conversation(args, &base.config)? {
             form @ (UiForm::Full | UiForm::Inline) => {
                 full::run(&base, args, global, ACTIONS, form == UiForm::Inline).await
             }
@@ -73,7 +75,7 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
                 chat::run(&base, args, global, ACTIONS).await
             }
         },
-        None => {
+        (None, None) => {
             // On a worker, where the agent and its connections share a thread and do not have to wake each other.
             let (base, args, global) = (base.clone(), args.clone(), global.clone());
             let running = tokio::spawn(async move { print::run(&base, &args, &global).await });

@@ -4,6 +4,7 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, text};
 use crate::process::signals::{self, interruptible};
+use crate::run::images::with_images;
 use crate::run::patch::{FinishedPatch, RunPatch};
 use crate::run::prompt_input::{no_prompt, read_prompt};
 use crate::run::render::{Detail, Renderer};
@@ -18,7 +19,7 @@ use pinion_agent::content::text_of;
 use pinion_agent::dialog::UserInterface;
 use pinion_agent::message::StopReason;
 use pinion_agent::text::one_line;
-use pinion_agent::{Agent, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
+use pinion_agent::{Agent, Event, EventKind, Outcome, RunEnd, RunErrorKind};
 use pinion_app::approve::Person;
 use pinion_app::approve::permissions::CallPermissions;
 use pinion_app::failure::{Failure, Result, Status};
@@ -58,8 +59,12 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         return Err(Failure::usage("no prompt, and the session has no unfinished run to continue")
             .hint("add a prompt: `pinion -p -c \"TASK\"`"));
     }
-    let (outcome, was_interrupted) =
-        interruptible(&agent, ready.work(prompt.map(Message::user).into_iter().collect())).await;
+    let message = prompt.map(|prompt| {
+        let (message, problems) = with_images(base, &ready.info.model(), prompt.into());
+        problems.iter().filter(|_| !global.quiet).for_each(|problem| note(&text!("! {}", problem)));
+        message
+    });
+    let (outcome, was_interrupted) = interruptible(&agent, ready.work(message.into_iter().collect())).await;
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();
@@ -313,7 +318,8 @@ impl FinishedAgent {
 /// Returns whether the text of the model goes to stdout while it arrives: on request, or where a person waits for it. The
 /// answer of a plan is another text.
 fn streams(base: &Base, args: &RunArgs, global: &GlobalArgs) -> bool {
-    let is_answer = !args.plan && args.execute.is_none() && args.patch.as_deref() != Some(Path::new("-"));
+    let is_structured = args.plan || args.execute.is_some() || args.output_schema.is_some();
+    let is_answer = !is_structured && args.patch.as_deref() != Some(Path::new("-"));
     let is_text = args.output_format == OutputFormat::Text && is_answer;
     let is_wanted = base.config.stream.unwrap_or_else(|| io::stdout().is_terminal());
     is_text && is_wanted && !is_on_screen(args.output_format, global)

@@ -42,7 +42,7 @@ pub(in crate::run) fn plan_of_text(text: &str) -> Option<Plan> {
 }
 
 /// Returns how a run without an answer ended.
-fn end_of(error: AnswerError) -> RunEnd {
+pub(in crate::run) fn end_of(error: AnswerError) -> RunEnd {
     match error {
         AnswerError::Ended { end } => end,
         other => RunEnd::failed(RunErrorKind::Other, with_causes(&other)),
@@ -50,7 +50,7 @@ fn end_of(error: AnswerError) -> RunEnd {
 }
 
 /// Sums up all runs of an agent whose last run ended like this.
-fn total(agent: &Agent, end: RunEnd) -> Outcome {
+pub(in crate::run) fn total(agent: &Agent, end: RunEnd) -> Outcome {
     let totals = agent.totals();
     let turns = u32::try_from(totals.requests).unwrap_or(u32::MAX);
     Outcome::new(end, totals.spend, turns)
