@@ -35,6 +35,20 @@ fn untrusted_project_plugins_and_config_are_inert() {
 }
 
 #[test]
+fn plugin_in_a_directory_of_its_name_is_loaded_once_it_is_trusted() {
+    let pinion = Pinion::default();
+    pinion.write(".pinion/plugins/greet/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
+    pinion.write(".pinion/plugins/greet/other.wasm", "no component");
+    assert!(run(&pinion, "greet", 0).0.contains("There is no tool `greet`"));
+    assert_eq!(pinion.run(["trust", "add", "--yes"]).code, Some(0));
+    let (out, err) = run(&pinion, "greet", 0);
+    assert!(!out.contains("There is no tool `greet`") && !err.contains("other.wasm"), "{out} {err}");
+    // Another content needs trust again.
+    pinion.write(".pinion/plugins/greet/greet.wasm", std::fs::read(guest("greet_two")).unwrap());
+    assert!(run(&pinion, "greet", 0).0.contains("There is no tool `greet`"));
+}
+
+#[test]
 fn trusted_project_loads_plugins_and_widens_nothing() {
     let pinion = Pinion::default();
     hostile_project(&pinion);

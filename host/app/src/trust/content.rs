@@ -89,8 +89,7 @@ impl ProjectContent {
 
     /// Returns the plugin files, relative to the project.
     pub fn plugins(&self) -> impl Iterator<Item = &str> {
-        let is_plugin =
-            |path: &&str| path.strip_prefix(PLUGINS).is_some_and(|name| !name.contains('/') && name.ends_with(".wasm"));
+        let is_plugin = |path: &&str| path.strip_prefix(PLUGINS).is_some_and(|place| is_plugin_place(Path::new(place)));
         self.files.keys().map(String::as_str).filter(is_plugin)
     }
 
@@ -302,4 +301,10 @@ fn narrowing(config: &str) -> Option<String> {
         kept.insert("permissions".to_owned(), toml::Value::Table(rules));
     }
     (!kept.is_empty()).then(|| kept.to_string())
+}
+/// Returns whether a path below the directory of plugins is one of a plugin: `NAME.wasm` or `NAME/NAME.wasm`.
+pub(super) fn is_plugin_place(path: &Path) -> bool {
+    let is_component = path.extension().is_some_and(|extension| extension == "wasm");
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    is_component && directory.is_none_or(|directory| Some(directory.as_os_str()) == path.file_stem())
 }

@@ -16,7 +16,7 @@ pub mod records;
 
 pub use content::ProjectContent;
 
-use self::content::{DIRECTORY, PLUGINS, TEXTS};
+use self::content::{DIRECTORY, PLUGINS, TEXTS, is_plugin_place};
 use self::records::{Records, TrustRecord};
 use crate::failure::{Failure, Result};
 use crate::files::paths::{CONFIG, Paths};
@@ -133,7 +133,8 @@ impl Project {
     /// Returns the reason why a component must not be loaded from `path`, if it belongs to this trusted project and
     /// differs from the trusted content. Other files are not its concern, and untrusted projects bring no grants.
     pub fn refuses(&self, path: &Path, digest: &str) -> Option<String> {
-        let is_ours = self.is_trusted() && path.parent() == Some(&self.workspace.join(PLUGINS));
+        let place = path.strip_prefix(self.workspace.join(PLUGINS)).ok();
+        let is_ours = self.is_trusted() && place.is_some_and(is_plugin_place);
         let is_agreed = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
         (is_ours && !is_agreed()).then(|| {
             let name = line(&path.to_string_lossy());
