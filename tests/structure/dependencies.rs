@@ -3,6 +3,7 @@
 /// Our own crates that each crate may depend on.
 pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-agent", &["pinion-interaction", "pinion-protocol", "pinion-redact", "pinion-schema"]),
+    ("pinion-attribution", &["pinion-protocol"]),
     ("pinion-interaction", &["pinion-protocol"]),
     ("pinion-schema", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
@@ -46,6 +47,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
         "pinion-app",
         &[
             "pinion-agent",
+            "pinion-attribution",
             "pinion-checkpoints",
             "pinion-egress",
             "pinion-exclusions",
@@ -76,6 +78,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
         &[
             "pinion-agent",
             "pinion-app",
+            "pinion-attribution",
             "pinion-checkpoints",
             "pinion-devkit",
             "pinion-egress",
@@ -102,6 +105,7 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
         "pinion-agent",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs", "jsonschema"],
     ),
+    ("pinion-attribution", &["tokio", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-interaction", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-schema", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     (
