@@ -7,6 +7,8 @@ pub(crate) mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;
+#[cfg(unix)]
+mod cost;
 mod evaluation;
 mod evaluation_results;
 #[cfg(unix)]

@@ -49,6 +49,7 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion mcp serve ", File("tests/product/mcp_serve/http.rs", r#"["mcp", "serve", "--http", "#)),
     ("pinion session list", File("tests/product/command.rs", r#"(["session", "list"])"#)),
     ("pinion session show ", File("tests/product/command.rs", r#"(["session", "show", &id])"#)),
+    ("pinion session cost ", File("tests/product/cost.rs", r#"["session", "cost", &id"#)),
     ("pinion session rewind", File("tests/product/undo/mod.rs", r#"["session", "rewind"]"#)),
     ("pinion eval swe-bench ", File("tests/product/swe_bench.rs", r#"["eval", "swe-bench", "#)),
     ("pinion session diff ", File("tests/product/undo/patches.rs", r#"["session", "diff", "#)),

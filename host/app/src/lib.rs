@@ -57,6 +57,7 @@ pub mod mcp {
 
 /// Models and providers: the choice for a run, with its key, address and prices.
 pub mod model {
+    pub mod attribution;
     pub mod browser_login;
     mod environment;
     pub mod exchanges;

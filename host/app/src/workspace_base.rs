@@ -23,6 +23,7 @@ use crate::process::key_commands::KeyCommandSandbox;
 use crate::process::network::ProgramNetwork;
 use crate::screen::Screen;
 use pinion_agent::secrets::Secrets;
+use pinion_attribution::RequestLedger;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Base {
     pub config: Config,
     /// The way to models: live, recorded or replayed.
     pub exchanges: Exchanges,
+    /// The account of all requests to models.
+    pub requests: Arc<RequestLedger>,
     /// All credentials that this process has seen.
     pub secrets: Secrets,
     /// The secrets that plugins may use by name.
@@ -73,13 +76,14 @@ impl Base {
         let credentials = ProgramCredentials::new(config.credentials.clone(), plugin_secrets.clone());
         let denied = config.denied.hosts.clone();
         let network = Arc::new(ProgramNetwork::new(&config.sandbox, denied, credentials, audit));
-        let (exchanges, base_url) = (Exchanges::Live, None);
+        let (exchanges, base_url, counter) = (Exchanges::Live, None, config.counter);
         let mcp = Arc::new(LazyServers::new(screen.clone()));
         Self {
             paths,
             workspace,
             config,
             exchanges,
+            requests: Arc::new(RequestLedger::new(Arc::new(counter))),
             secrets,
             plugin_secrets,
             output,

@@ -57,6 +57,8 @@ pub(crate) struct File {
     pub verbose: Option<bool>,
     /// Print the text of the model while it arrives, like `--stream`.
     pub stream: Option<bool>,
+    /// Show the requests, tokens and cost of each turn of the user.
+    pub turn_cost: Option<bool>,
     /// Hours without a prompt before the next one begins another session.
     pub new_session_after_hours: Option<f64>,
     pub trusted: Vec<PathBuf>,

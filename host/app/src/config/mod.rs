@@ -101,6 +101,8 @@ pub struct Config {
     pub tui: FileTui,
     /// Whether `-p` prints the text of the model while it arrives; `None` does so only on a terminal.
     pub stream: Option<bool>,
+    /// Shows the requests, tokens and cost of each turn of the user.
+    pub turn_cost: bool,
     /// The minimum pause before a prompt begins another session; `None` if no pause does.
     pub new_session_after: Option<Duration>,
     /// Limits of a run.
@@ -203,6 +205,7 @@ impl Config {
             keys: file.keys,
             tui: file.tui,
             stream: if options.stream { Some(true) } else { user.stream },
+            turn_cost: user.turn_cost.unwrap_or(true),
             new_session_after,
             limits: limits(&file.limits, options),
             registry: providers::registry(&user.providers)?,

@@ -187,7 +187,7 @@ impl Base {
             let known = known.ok_or_else(|| self.no_price(&chosen.label))?;
             chosen.model.prices = Some(known);
         }
-        Ok(chosen)
+        Ok(self.attributed(chosen))
     }
 
     fn no_price(&self, label: &str) -> Failure {
@@ -213,7 +213,7 @@ impl Base {
 
     async fn with_fallback(&self, first: Chosen, models: &Arc<ModelTable>) -> Result<Chosen> {
         if self.config.fallback.is_empty() {
-            return Ok(first);
+            return Ok(self.attributed(first));
         }
         let Chosen { label, provider, mut model, window, mut fallbacks, mut notices } = first;
         let mut others = Vec::new();
@@ -232,7 +232,7 @@ impl Base {
         }
         let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
         model.prices = Some(Arc::new(prices));
-        Ok(Chosen { label, provider: Arc::new(fallback), model, window, fallbacks, notices })
+        Ok(self.attributed(Chosen { label, provider: Arc::new(fallback), model, window, fallbacks, notices }))
     }
 
     /// Selects a model by name, with or without its provider.

@@ -20,6 +20,7 @@ mod plugin;
 mod rewind;
 mod sandbox;
 pub(crate) mod session;
+mod session_cost;
 mod swe_bench;
 pub(crate) mod trust;
 

@@ -1,10 +1,12 @@
-//! `pinion session`: lists, shows, exports, forks, rewinds and deletes sessions.
+//! `pinion session`: lists, shows, exports, forks, rewinds and deletes sessions, and prints their cost.
 
 use crate::approve::confirm::confirm;
 use crate::commands::rewind::Rewind;
+use crate::commands::session_cost::session_cost;
 use crate::invocation::Invocation;
 use crate::output::terminal::is_interactive;
 use crate::output::{PartExt, Text, count, document, note, patch_writer, print, stdout_failure, text, written};
+use crate::run::cost::CostGroup;
 use crate::run::export::{ENDINGS, export_to, format_of, outcome};
 use crate::session_list::{columns, line};
 use clap::{Args, Subcommand, ValueEnum};
@@ -60,6 +62,17 @@ enum SessionCommand {
         #[arg(long, value_name = "FILE", default_value = "-")]
         patch: PathBuf,
     },
+    /// Print what a session cost, by turn, tool, MCP server or file
+    Cost {
+        /// ID of the session, or a unique prefix of it
+        id: String,
+        /// The parts to add up the cost of
+        #[arg(long, value_name = "PART", default_value = "turn")]
+        by: CostGroup,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Copy a session to a new one and print its ID
     Fork {
         /// ID of the session, or a unique prefix of it
@@ -107,6 +120,7 @@ impl SessionArgs {
             SessionCommand::Show { id, branch } => show(&directory, &id, branch),
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
             SessionCommand::Diff { id, patch } => diff(&base, &directory, &id, &patch),
+            SessionCommand::Cost { id, by, json } => session_cost(&directory, &id, by, json),
             SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
             SessionCommand::Rewind(rewind) => rewind.run(&base, &directory),
             SessionCommand::Rename { id, name } => {

@@ -10,6 +10,7 @@ use crate::output::{self, Stdout, Text, count, indented, showing, text, written}
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::definition::{ActionTable, describe_actions};
 use crate::run::conversation_output::Voice;
+use crate::run::cost::TurnMeter;
 use crate::run::elsewhere::elsewhere;
 use crate::run::images::{Prompt, with_images};
 use crate::run::line_editor::{Input, LineEditor, PROMPT};
@@ -253,11 +254,13 @@ impl Chat<'_> {
             Voice::Screen(_) => (Style::Plain, Detail::Conversation),
         };
         let rendering = showing(render(events, Renderer::new(Stdout, style, detail), notices.clone(), style));
+        let meter = TurnMeter::begin(self.base, &agent);
         let (outcome, _) = interruptible(&agent, self.ready.work(prompts)).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         written(rendered)?;
         self.say_gaps();
-        outcome.map_err(Failure::from)?;
+        let outcome = outcome.map_err(Failure::from)?;
+        self.say_turn_cost(meter, &outcome);
         Ok(())
     }
 
@@ -268,6 +271,7 @@ impl Chat<'_> {
         changed.for_each(|changed| self.write_line(&text!("! {}", Text::block(changed))));
         let Some(prompt) = prompt else { return Vec::new() };
         self.begin_session_after_pause().await;
+        self.warn_of_changed_tools();
         let (message, problems) = with_images(self.base, &self.ready.info.model(), prompt);
         problems.iter().for_each(|problem| self.write_line(&text!("! {}", Text::block(problem))));
         self.pending.take_messages().into_iter().chain([message]).collect()

@@ -7,6 +7,7 @@ mod chat;
 mod context_report;
 mod conversation_form;
 mod conversation_output;
+pub(crate) mod cost;
 mod elsewhere;
 pub(crate) mod export;
 mod full;

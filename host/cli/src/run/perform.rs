@@ -84,6 +84,7 @@ impl Chat<'_> {
     async fn set_model(&mut self, name: &str) -> Result<()> {
         let chosen = self.base.other_model(name).await?;
         self.ready.info.set_model(chosen.label.clone());
+        self.warn_of_switch();
         self.write_line(&text!("model: {} (`/keep model` keeps it for all conversations)", chosen.label));
         self.ready.agent.configure(|config| {
             config.ports.provider = chosen.provider;

@@ -4,6 +4,7 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, text};
 use crate::process::signals::{self, interruptible};
+use crate::run::cost::TurnMeter;
 use crate::run::images::with_images;
 use crate::run::patch::{FinishedPatch, RunPatch};
 use crate::run::prompt_input::{no_prompt, read_prompt};
@@ -64,6 +65,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         problems.iter().filter(|_| !global.quiet).for_each(|problem| note(&text!("! {}", problem)));
         message
     });
+    let meter = TurnMeter::begin(base, &agent);
     let (outcome, was_interrupted) = interruptible(&agent, ready.work(message.into_iter().collect())).await;
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
@@ -74,10 +76,18 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     if !global.quiet {
         finished.remark(&outcome);
     }
+    say_turn_cost(base, global, meter, &outcome);
     if !was_interrupted && let Some(notice) = finished.ready.compile_later(base).filter(|_| !global.quiet) {
         note(&text!("! {}", Text::block(notice)));
     }
     finished.verdict(outcome, was_interrupted)
+}
+
+/// Writes the line about the turn to stderr in a detailed run.
+fn say_turn_cost(base: &Base, global: &GlobalArgs, meter: TurnMeter, outcome: &Outcome) {
+    let (line, _) = meter.end(outcome);
+    let is_wanted = base.config.turn_cost && global.verbose > 0 && !global.quiet;
+    line.filter(|_| is_wanted).into_iter().for_each(|line| note(&Style::of_stderr().dim(line)));
 }
 
 /// Returns whether a run succeeded without an answer, which would look like a failure of the command.

@@ -31,6 +31,7 @@ use crate::process::signals::{self, interruptible};
 use crate::run::actions::definition::{ActionTable, describe_actions};
 use crate::run::chat::Chat;
 use crate::run::conversation_output::Voice;
+use crate::run::cost::TurnMeter;
 use crate::run::full::approver::UiApprover;
 use crate::run::full::drafts::Drafts;
 use crate::run::full::opening_screen::OpeningScreen;
@@ -182,10 +183,12 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
 async fn work(chat: &mut Chat<'_>, ui: &mut Ui, message: Option<Prompt>) -> Result<()> {
     let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(message).await);
     ui.show_output();
+    let meter = TurnMeter::begin(chat.base, &agent);
     let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(prompts))).await?;
     chat.say_gaps();
-    if let Err(error) = outcome {
-        chat.write_line(&text!("! {}", Text::block(error)));
+    match outcome {
+        Ok(outcome) => chat.say_turn_cost(meter, &outcome),
+        Err(error) => chat.write_line(&text!("! {}", Text::block(error))),
     }
     Ok(())
 }
