@@ -4,6 +4,8 @@ mod agents;
 mod browser_login;
 mod children;
 pub(crate) mod command;
+#[cfg(unix)]
+mod compaction;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod conversation;

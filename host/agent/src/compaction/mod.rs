@@ -15,15 +15,16 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use pinion_protocol::compaction::kept_words::{PIN_FRAME, kept_words, without_kept_words};
 pub use pinion_protocol::compaction::policy::CompactionPolicy;
-pub use pinion_protocol::compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
+pub use pinion_protocol::compaction::{COMPACTION_MESSAGE, CompactionRecord, SUMMARY_FRAME, is_summary, view};
 pub use pinion_protocol::compaction::{CompactionStrategy, LongHistory, Replacement};
 
 use crate::config::LoopConfig;
 use crate::context::Context;
 use jiff::Timestamp;
 use pinion_interaction::channel::EventWatchers;
-use pinion_protocol::compaction::CompactionRecord;
+use pinion_protocol::compaction::kept_words::with_kept_words;
 use pinion_protocol::compaction::shrink::{self, Retained, TokenBudget};
 use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
@@ -110,7 +111,8 @@ pub async fn compact(
     }
     let compactor = Compactor { context, config, events, token };
     let Summary { text, spend } = compactor.summary(None, replaced, instructions).await;
-    compactor.settle(kept.record(text?, kept.count), CompactionReason::Asked, None, spend).await
+    let text = with_kept_words(&text?, kept.dropped(&compactor.context.messages), false);
+    compactor.settle(kept.record(text, kept.count), CompactionReason::Asked, None, spend).await
 }
 
 impl Compactor<'_> {
@@ -144,10 +146,12 @@ impl Compactor<'_> {
         }
         let Summary { text, spend } = self.written(reason, dropped.len(), &budget).await;
         let (text, failure) = match text {
-            Ok(text) => (text, None),
-            Err(CompactionError::Nothing) => (shrink::listing(dropped), None),
+            Ok(text) => (with_kept_words(&text, dropped, false), None),
+            Err(CompactionError::Nothing) => (with_kept_words(&shrink::listing(dropped), dropped, true), None),
             // Must not stop the run.
-            Err(CompactionError::NoSummary { message }) => (shrink::listing(dropped), Some(message)),
+            Err(CompactionError::NoSummary { message }) => {
+                (with_kept_words(&shrink::listing(dropped), dropped, true), Some(message))
+            }
             Err(other) => return Err(other),
         };
         let text = shrink::with_task(text, messages, kept, &budget);

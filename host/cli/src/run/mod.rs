@@ -4,6 +4,7 @@ mod actions;
 mod arguments;
 pub(crate) mod call_rows;
 mod chat;
+mod compaction_report;
 mod context_report;
 mod conversation_form;
 mod conversation_output;

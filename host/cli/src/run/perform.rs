@@ -6,7 +6,8 @@ use crate::run::actions::definition::find_action;
 use crate::run::chat::Chat;
 use crate::run::conversation_output::Voice;
 use crate::run::images::Prompt;
-use pinion_agent::Context;
+use pinion_agent::identity::RunNumbers;
+use pinion_agent::{Context, Message};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::shown_directory;
 use pinion_app::prompt::context::Context as ContextFiles;
@@ -14,7 +15,8 @@ use pinion_app::run::session::{OpenSession, fork, here};
 use pinion_app::sessions::short_id;
 use pinion_mcp::serve::OWN_CONTENT;
 use pinion_plugin_runtime::HostAction;
-use pinion_session_store::{ListScope, SessionDirectory};
+use pinion_session_store::{History, ListScope, SessionDirectory};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The action that sends a message with pictures.
@@ -186,6 +188,27 @@ impl Chat<'_> {
         let notices = session.notices.iter().chain(self.ready.context.notices());
         notices.for_each(|notice| self.write_line(&text!("! {}", Text::block(notice))));
         self.ready.context.remember();
+        Ok(())
+    }
+
+    /// Continues the session at its position, with these messages and these numbers of runs.
+    pub(crate) async fn return_to(
+        &mut self,
+        messages: Vec<Arc<Message>>,
+        runs: RunNumbers,
+        last_run: Arc<str>,
+    ) -> Result<()> {
+        let session = &mut self.ready.session;
+        (session.messages, session.runs, session.last_run) = (messages, runs, last_run);
+        let files = self.base.context(&self.args.options());
+        let context = self.base.conversation(&self.args.options(), &self.ready.session, &files);
+        self.begin_conversation(context, files).await;
+        if matches!(self.voice, Voice::Screen(_)) {
+            let session = &mut self.ready.session;
+            let read = session.on_disk.as_ref().map(|session| History::read(session.path()));
+            session.history = read.transpose().map_err(Failure::from)?.unwrap_or_default();
+            self.show_session();
+        }
         Ok(())
     }
 

@@ -2,12 +2,11 @@
 
 use crate::output::{Text, text};
 use crate::run::chat::Chat;
-use crate::run::conversation_output::Voice;
 use crate::run::perform::NextPrompt;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::undo::rewind::{Conversation, RewindTarget, Wish, read, rewind};
 use pinion_app::undo::show;
-use pinion_session_store::{History, Session};
+use pinion_session_store::Session;
 use std::sync::Arc;
 
 /// The most turns that a command may name.
@@ -44,20 +43,8 @@ impl Chat<'_> {
 
     /// Continues the conversation at another entry of the session.
     async fn move_to(&mut self, conversation: Conversation) -> Result<()> {
-        let session = &mut self.ready.session;
-        session.messages = pinion_agent::compaction::view(conversation.messages);
-        session.runs = conversation.runs;
-        session.last_run = conversation.last_run.into();
-        let files = self.base.context(&self.args.options());
-        let context = self.base.conversation(&self.args.options(), &self.ready.session, &files);
-        self.begin_conversation(context, files).await;
-        if matches!(self.voice, Voice::Screen(_)) {
-            let session = &mut self.ready.session;
-            let read = session.on_disk.as_ref().map(|session| History::read(session.path()));
-            session.history = read.transpose().map_err(Failure::from)?.unwrap_or_default();
-            self.show_session();
-        }
-        Ok(())
+        let messages = pinion_agent::compaction::view(conversation.messages);
+        self.return_to(messages, conversation.runs, conversation.last_run.into()).await
     }
 
     /// Lists the turns that can be undone.

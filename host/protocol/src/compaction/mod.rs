@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+pub mod kept_words;
 pub mod policy;
 pub mod shrink;
 

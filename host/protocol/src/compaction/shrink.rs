@@ -3,6 +3,7 @@
 //! Pure functions of messages and a budget. Their result fits any budget of at least [`MIN_TOKENS`] tokens, and never
 //! parts a call from its result: the kept part begins with a message that is not a result.
 
+use super::kept_words::{PIN_FRAME, is_pin, without_kept_words};
 use super::{CompactionRecord, Cut, SUMMARY_FRAME, is_summary};
 use crate::compaction::policy::CompactionPolicy;
 use crate::content::text_of;
@@ -23,7 +24,7 @@ const USER_BYTES: usize = 2_000;
 /// Bytes of any other line of a listing.
 const LINE_BYTES: usize = 160;
 /// Precedes the request that the model works on, at the end of a summary.
-const TASK: &str = "\n\n[The request that you are working on, in the user's words:]\n\n";
+pub(super) const TASK: &str = "\n\n[The request that you are working on, in the user's words:]\n\n";
 
 /// Token budget for messages.
 pub struct TokenBudget<'a> {
@@ -205,7 +206,8 @@ pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &
 /// Adds the request that the model works on to the end of a summary, in the user's words, unless the kept messages
 /// contain it. A summary may lose the request, and its frame says that it asks for nothing.
 pub fn with_task(summary: String, messages: &[Arc<Message>], kept: Retained, budget: &TokenBudget<'_>) -> String {
-    let is_request = |message: &Arc<Message>| matches!(**message, Message::User(_)) && !is_summary(message);
+    let is_request =
+        |message: &Arc<Message>| matches!(**message, Message::User(_)) && !is_summary(message) && !is_pin(message);
     if messages[messages.len() - kept.count..].iter().any(is_request) {
         return summary;
     }
@@ -219,6 +221,9 @@ pub fn with_task(summary: String, messages: &[Arc<Message>], kept: Retained, bud
 fn task(message: &Message) -> Option<String> {
     let Message::User(message) = message else { return None };
     let text = text_of(&message.content);
+    if text.starts_with(PIN_FRAME) {
+        return None;
+    }
     match text.strip_prefix(SUMMARY_FRAME) {
         Some(summary) => summary.split_once(TASK).map(|(_, task)| task.to_owned()),
         None => Some(text),
@@ -234,7 +239,7 @@ pub fn listing(messages: &[Arc<Message>]) -> String {
                 let text = text_of(&message.content);
                 // An earlier summary is kept as it is.
                 let text = text.strip_prefix(SUMMARY_FRAME).unwrap_or(&text);
-                let text = text.split(TASK).next().unwrap_or(text);
+                let text = without_kept_words(text.split(TASK).next().unwrap_or(text));
                 line(&mut listing, "The user: ", text, USER_BYTES);
             }
             Message::Assistant(message) => {
