@@ -1,13 +1,34 @@
 //! `/cost`: shows tokens and money spent.
 
-use crate::arguments::plain;
+use crate::complete::matching;
 use crate::table::table;
+use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands::OtherAction;
 use pinion_plugin_sdk::catalog::{self, UsageInfo};
 use pinion_plugin_sdk::prelude::*;
 
+/// The arguments, which the application's action of the same name interprets.
+const PARTS: [(&str, &str); 5] = [
+    ("turn", "the cost of each of your turns"),
+    ("why", "lost caches, the next request, and the largest parts"),
+    ("tool", "the cost of the results of each tool"),
+    ("server", "the cost of the results of each MCP server"),
+    ("file", "the cost of each file that was read"),
+];
+
 /// Returns the command.
 pub(crate) fn command() -> Command {
-    plain("cost", "Show tokens and money spent", || Action::Print(usage(&catalog::usage())))
+    Command::new("cost", "Show tokens and money spent, by turn, tool, server or file, and why", |typed, _call| {
+        let typed = typed.trim();
+        let total = typed.is_empty().then(|| Action::Print(usage(&catalog::usage())));
+        Ok(total.into_iter().chain([by_part(typed)]).collect())
+    })
+    .argument("[turn|why|tool|server|file]")
+    .complete(|typed| matching(PARTS.iter().map(|(name, description)| (*name, Some(*description))), typed))
+}
+
+/// Returns the action that shows the cost of a part of the conversation.
+fn by_part(typed: &str) -> Action {
+    Action::Other(OtherAction { name: "cost".to_owned(), argument: Some(typed.to_owned()) })
 }
 
 /// Summarizes the spending of the session.

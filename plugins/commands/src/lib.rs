@@ -46,6 +46,7 @@ commands! {
     mode,
     net,
     permissions,
+    pin,
     plan,
     redo,
     rewind,
