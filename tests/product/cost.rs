@@ -121,3 +121,19 @@ fn reason_for_a_lost_cache_names_the_edited_context_file() {
     let (status, seen) = terminal.exit();
     assert_eq!(status, Some(0), "{seen}");
 }
+
+#[test]
+fn limit_of_a_day_denies_the_next_turn_of_any_process() {
+    let pinion = Pinion::default();
+    pinion.config("[limits]\nmax-cost-per-day = 0.01\n");
+    let reply = json!({ "text": "done", "usage": usage(10_000, 0, 0) });
+    // A cost limit gives the script the prices of the model.
+    let priced = ["--model", "anthropic/claude-sonnet-5-5", "--max-cost", "100", "go"];
+    let first = run(&pinion, std::slice::from_ref(&reply), &priced);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    for arguments in [&priced[..], &["go"]] {
+        let denied = run(&pinion, std::slice::from_ref(&reply), arguments);
+        assert_eq!(denied.code, Some(1), "{denied:?}");
+        assert!(denied.stderr.contains("reached the limit of 0.01 US dollars a day"), "{denied:?}");
+    }
+}

@@ -59,6 +59,7 @@ pub mod mcp {
 pub mod model {
     pub mod attribution;
     pub mod browser_login;
+    pub(crate) mod daily_spend;
     mod environment;
     pub mod exchanges;
     pub mod info;

@@ -30,8 +30,9 @@ pub struct RequestLedger {
 
 #[derive(Default)]
 struct LedgerState {
-    /// Requests of all conversations.
+    /// Requests of all conversations, and their cost in US dollars where prices are known.
     requests: u64,
+    dollars: f64,
     conversations: HashMap<String, ConversationAccount>,
     /// Ids of the conversations, the one with the latest request last.
     order: VecDeque<String>,
@@ -142,8 +143,10 @@ impl RequestLedger {
     /// Takes note of the end of a request, with the vendor's report.
     pub fn finish(&self, ticket: RequestTicket, model: &str, usage: &Usage, now: SystemTime) {
         let RequestTicket { session, request, parts, found, expected, prices } = ticket;
-        let Some(parts) = parts else { return };
         let mut state = self.lock();
+        let cost = prices.as_ref().and_then(|prices| prices.cost(model, usage)).map_or(0.0, |cost| cost.total());
+        state.dollars += if cost.is_finite() { cost } else { 0.0 };
+        let Some(parts) = parts else { return };
         let account = state.open(&session);
         let (context, estimate) = (usage.context(), parts.tokens());
         let ratio = context as f64 / estimate.max(1) as f64;
@@ -170,6 +173,11 @@ impl RequestLedger {
         account.output = (account.output.0 + usage.output, account.output.1 + 1);
         (account.parts, account.last, account.ended) = (Some(parts), *usage, now);
         (account.model, account.prices) = (model.to_owned(), prices);
+    }
+
+    /// Returns the cost of all requests that ended, in US dollars; requests without known prices cost nothing.
+    pub fn spent(&self) -> f64 {
+        self.lock().dollars
     }
 
     /// Returns the breaks of a conversation, oldest first.

@@ -120,6 +120,8 @@ pub(crate) struct FileLimits {
     pub(super) max_turns: Option<u32>,
     pub(super) max_tokens: Option<u64>,
     pub(super) max_cost: Option<f64>,
+    /// US dollars that all processes of the user spend on a day.
+    pub(super) max_cost_per_day: Option<f64>,
     pub(super) timeout_seconds: Option<u64>,
 }
 

@@ -107,6 +107,8 @@ pub struct Config {
     pub new_session_after: Option<Duration>,
     /// Limits of a run.
     pub limits: RunLimits,
+    /// US dollars that all processes of the user may spend on a day.
+    pub daily_limit: Option<f64>,
     /// The sections of providers.
     pub providers: BTreeMap<String, FileProvider>,
     /// All providers, including the user's own.
@@ -208,6 +210,7 @@ impl Config {
             turn_cost: user.turn_cost.unwrap_or(true),
             new_session_after,
             limits: limits(&file.limits, options),
+            daily_limit: file.limits.max_cost_per_day.filter(|limit| *limit > 0.0),
             registry: providers::registry(&user.providers)?,
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,

@@ -51,6 +51,7 @@ const RULES: &[(&[&str], May)] = &[
     (&["limits", "max-turns"], May::Lower),
     (&["limits", "max-tokens"], May::Lower),
     (&["limits", "max-cost"], May::Lower),
+    (&["limits", "max-cost-per-day"], May::Lower),
     (&["limits", "timeout-seconds"], May::Lower),
     (&["agents", "max-depth"], May::Lower),
     (&["agents", "max-turns"], May::Lower),

@@ -4,6 +4,7 @@ use crate::approve::Person;
 use crate::approve::audit::AuditedTools;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
+use crate::model::daily_spend::DailyLimit;
 use crate::model::info::SessionInfo;
 use crate::options::RunOptions;
 use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
@@ -196,6 +197,9 @@ impl Base {
         agent.configure(|config| {
             config.ports.hooks.push(built_ins.clone());
             config.ports.hooks.push(keeper.clone());
+            if let Some(limit) = DailyLimit::from_config(self) {
+                config.ports.hooks.push(limit);
+            }
             if let Some(question) = question {
                 config.ports.hooks.push(Arc::new(question));
             }
