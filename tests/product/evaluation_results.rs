@@ -55,3 +55,30 @@ fn changed_result_does_not_verify_and_equal_runs_have_equal_trails() {
     std::fs::write(&path, text.replace("echo hi", "echo ho")).unwrap();
     assert_error(&pinion.run(["eval", "verify", &one]), 1, &["case `a`, trial 1: turn 1 was changed"]);
 }
+
+#[test]
+fn results_have_formats_for_other_programs() {
+    let pinion = Pinion::default();
+    let id = run(&pinion, &[call("bash", json!({ "command": "echo '<hi>'" })), say("wrong & <odd>")]);
+    let show = |arguments: &[&str]| {
+        let ended = pinion.run(["eval"].iter().chain(arguments));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stdout
+    };
+    let junit = show(&["show", "--format", "junit"]);
+    assert!(junit.contains(r#"tests="1" failures="1""#), "{junit}");
+    assert!(junit.contains("answer: it is `wrong &amp; &lt;odd&gt;`"), "{junit}");
+    let markdown = show(&["show", "--format", "markdown"]);
+    assert!(markdown.contains("| a | default | 0/1 |"), "{markdown}");
+    let page = show(&["show", "--format", "html"]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg ") && !page.contains("<odd>"), "{page}");
+    let atif: Value = serde_json::from_str(show(&["show", "--format", "atif"]).lines().next().unwrap()).unwrap();
+    assert_eq!(atif["schema_version"], "ATIF-v1.8");
+    let step = atif["steps"].as_array().unwrap().iter().find(|step| step.get("tool_calls").is_some()).unwrap();
+    assert_eq!(step["tool_calls"][0]["function_name"], "bash");
+    assert_eq!(step["observation"]["results"][0]["source_call_id"], step["tool_calls"][0]["tool_call_id"]);
+    let compared = show(&["compare", &id, &id, "--format", "markdown"]);
+    assert!(compared.contains("| a | default | same | 0.00 → 0.00 |"), "{compared}");
+    let page = show(&["compare", &id, &id, "--format", "html"]);
+    assert!(page.contains("<svg ") && page.contains("<td>same"), "{page}");
+}

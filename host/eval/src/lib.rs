@@ -17,6 +17,7 @@ pub mod files;
 pub mod gate;
 pub mod load;
 mod meter;
+pub mod report;
 pub mod result;
 pub mod runner;
 pub mod statistics;

@@ -1,14 +1,16 @@
 //! `pinion eval`: cases for agents, their trials, and the results.
 
 mod engine;
+mod format;
 mod show;
 
 use crate::commands::swe_bench::SweBench;
 use crate::invocation::Invocation;
 use crate::output::{Text, count, json, note, print, text, written};
 use crate::process::signals;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use engine::ProcessEngine;
+use format::{ComparisonFormat, ResultFormat, output, output_comparison};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::Paths;
 use pinion_eval::EvalError;
@@ -60,8 +62,11 @@ enum EvalCommand {
         /// ID of the later result
         #[arg(default_value = "latest")]
         after: String,
-        /// Print the comparison as JSON, one case a line
-        #[arg(long)]
+        /// Format of the output
+        #[arg(long, value_name = "FORMAT", default_value = "table")]
+        format: ComparisonFormat,
+        /// Print the comparison as JSON, one case a line, like `--format json`
+        #[arg(long, conflicts_with = "format")]
         json: bool,
         /// Exit with 1 if a case became worse or dearer
         #[arg(long)]
@@ -79,15 +84,6 @@ struct StoredResult {
     /// ID of the result, a unique prefix of it, or the path of its file
     #[arg(value_name = "ID", default_value = "latest")]
     id: String,
-}
-
-/// Format of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ResultFormat {
-    /// Rows for people
-    Table,
-    /// The stored JSON
-    Json,
 }
 
 /// The arguments of `pinion eval run`.
@@ -122,9 +118,10 @@ impl EvalArgs {
         match self.command {
             EvalCommand::Run(arguments) => arguments.run(invocation, &store).await,
             EvalCommand::List { json } => list(&store, json),
-            EvalCommand::Show { which, format } => output(&load(&store, &which.id)?, format),
-            EvalCommand::Compare { before, after, json, check } => {
-                compare_results(&load(&store, &before)?, &load(&store, &after)?, json, check)
+            EvalCommand::Show { which, format } => output(&[load(&store, &which.id)?], format),
+            EvalCommand::Compare { before, after, format, json, check } => {
+                let format = if json { ComparisonFormat::Json } else { format };
+                compare_results(&load(&store, &before)?, &load(&store, &after)?, format, check)
             }
             EvalCommand::SweBench(bench) => bench.run(invocation).await,
             EvalCommand::Verify(which) => verify_result(&load(&store, &which.id)?),
@@ -150,13 +147,6 @@ fn load(store: &ResultStore, id: &str) -> Result<SetResult> {
     store.load(id).map_err(failure)
 }
 
-fn output(result: &SetResult, format: ResultFormat) -> Result<()> {
-    match format {
-        ResultFormat::Table => print(&show::table(result)),
-        ResultFormat::Json => written(json(result)),
-    }
-}
-
 fn list(store: &ResultStore, as_json: bool) -> Result<()> {
     let (summaries, problems) = store.list();
     for problem in problems {
@@ -173,13 +163,9 @@ fn list(store: &ResultStore, as_json: bool) -> Result<()> {
     print(&lines)
 }
 
-fn compare_results(before: &SetResult, after: &SetResult, as_json: bool, check: bool) -> Result<()> {
+fn compare_results(before: &SetResult, after: &SetResult, format: ComparisonFormat, check: bool) -> Result<()> {
     let cases = compare(before, after);
-    if as_json {
-        cases.iter().try_for_each(|case| written(json(case)))?;
-    } else {
-        print(&show::comparison(&cases))?;
-    }
+    output_comparison((before, after), &cases, format)?;
     let worse = cases.iter().filter(|case| case.change == PassChange::Worse).count();
     let dearer = cases.iter().filter(|case| case.is_dearer).count();
     match check && worse + dearer > 0 {
@@ -236,7 +222,7 @@ impl RunCases {
         };
         let (results, _) = signals::interruptible_by(move || interrupt.cancel(), work).await;
         let results = results?;
-        results.iter().try_for_each(|result| output(result, self.format))?;
+        output(&results, self.format)?;
         verdict(&results)
     }
 

@@ -34,7 +34,9 @@ fn name(case: &str, model: Option<&str>) -> String {
 /// Lays out a result: a row for each case and model, the problems, and the sums.
 pub(super) fn table(result: &SetResult) -> Text {
     let mut lines = Text::default();
-    lines.line(text!("set {}, result {}", result.name.as_deref().unwrap_or(&result.set), result.id));
+    let set = result.name.as_deref().unwrap_or(&result.set);
+    // Only a stored result has an id.
+    lines.line(if result.id.is_empty() { text!("set {}", set) } else { text!("set {}, result {}", set, result.id) });
     lines.line(columns(["case", "model", "passed", "pass^k", "tokens", "cost", "time"]));
     for case in &result.cases {
         let hat = case.sums.pass_hat.last_key_value().map_or("-".to_owned(), |(_, share)| format!("{share:.2}"));
