@@ -12,6 +12,8 @@ mod conversation;
 #[cfg(unix)]
 mod cost;
 mod evaluation;
+#[cfg(target_os = "linux")]
+mod evaluation_cases;
 mod evaluation_results;
 #[cfg(unix)]
 mod file_grants;

@@ -1,5 +1,6 @@
 //! Sets of cases, as files describe them.
 
+use crate::further_expectations::{FunctionExpectation, ResultExpectations};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -80,6 +81,15 @@ pub struct EvaluationCase {
     /// A session file whose trajectory is evaluated, in place of a run.
     #[serde(default)]
     pub session: Option<PathBuf>,
+    /// A plan in the workspace that is executed, in place of prompts.
+    #[serde(default)]
+    pub execute: Option<String>,
+    /// A session file whose conversation the prompts continue.
+    #[serde(default)]
+    pub resume: Option<PathBuf>,
+    /// Variables in the environment of the agent.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// Source of the workspace; empty by default.
     #[serde(default)]
     pub workspace: WorkspaceSource,
@@ -89,7 +99,7 @@ pub struct EvaluationCase {
     /// Models that each work on the case.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Recordings or scripts that replace the model, one for each prompt.
+    /// Recordings or scripts that replace the model, one for each prompt or for the plan.
     #[serde(default)]
     pub replay: Vec<PathBuf>,
     /// Replacement for the built-in system prompt.
@@ -128,6 +138,11 @@ impl EvaluationCase {
         self.prompt.iter().chain(&self.prompts).map(String::as_str)
     }
 
+    /// Returns the number of runs that follow each other.
+    pub fn run_count(&self) -> usize {
+        self.all_prompts().count() + usize::from(self.execute.is_some())
+    }
+
     /// Returns the models that work on the case; a single `None` means the default model of the config.
     pub fn all_models(&self) -> Vec<Option<&str>> {
         let named: Vec<_> = self.model.iter().chain(&self.models).map(|model| Some(model.as_str())).collect();
@@ -164,6 +179,8 @@ pub struct WorkspaceSource {
     pub git: Option<GitSource>,
     /// Files with their contents, by relative path.
     pub files: BTreeMap<String, String>,
+    /// Files with their contents in the directory `../outside`, which the agent must not change.
+    pub outside: BTreeMap<String, String>,
 }
 
 /// A commit of a local repository.
@@ -201,6 +218,12 @@ pub struct CaseExpectations {
     pub authority: Option<Vec<CallEffect>>,
     /// No call is denied.
     pub no_denied_calls: bool,
+    /// Texts in the results of tools.
+    pub results: Option<ResultExpectations>,
+    /// The steps of the executed plan are done in their order.
+    pub plan_followed: bool,
+    /// Tools of plugins that score the trial.
+    pub functions: Vec<FunctionExpectation>,
 }
 
 /// Expectations of files. Paths are relative to the workspace.

@@ -139,9 +139,9 @@ impl SetReader<'_> {
         if !is_id(&case.id) {
             return found("id", ID_RULE);
         }
-        let sources = [case.prompt.is_some(), !case.prompts.is_empty(), case.session.is_some()];
+        let sources = [case.prompt.is_some(), !case.prompts.is_empty(), case.session.is_some(), case.execute.is_some()];
         if sources.into_iter().filter(|is_given| *is_given).count() != 1 {
-            return found("prompt", "a case has one of `prompt`, `prompts` and `session`");
+            return found("prompt", "a case has one of `prompt`, `prompts`, `execute` and `session`");
         }
         if case.all_prompts().any(|prompt| prompt.trim().is_empty()) {
             return found("prompt", "it is empty");
@@ -149,7 +149,10 @@ impl SetReader<'_> {
         if case.model.is_some() && !case.models.is_empty() {
             return found("models", "a case has one of `model` and `models`");
         }
-        if !case.replay.is_empty() && case.replay.len() != case.all_prompts().count() {
+        if case.resume.is_some() && case.all_prompts().next().is_none() {
+            return found("resume", "only prompts continue a session");
+        }
+        if !case.replay.is_empty() && case.replay.len() != case.run_count() {
             return found("replay", "each prompt needs a recording or a script");
         }
         if !(1..=MAX_TRIALS).contains(&case.trials) {
@@ -166,17 +169,23 @@ impl SetReader<'_> {
         if let Some(name) = unknown {
             return Some(("evaluators".to_owned(), format!("no evaluator `{name}`; there are {}", known.join(", "))));
         }
-        workspace_problem(case).or_else(|| file_problem(case)).or_else(|| answer_problem(case)).or_else(|| {
-            let tools = case.expect.tools.as_ref().map(|tools| ("expect.tools.threshold", tools.threshold));
-            let efficiency =
-                case.expect.efficiency.map(|efficiency| ("expect.efficiency.threshold", efficiency.threshold));
-            let wrong = tools.into_iter().chain(efficiency).find(|(_, threshold)| !is_share(*threshold));
-            if let Some((field, _)) = wrong {
-                return found(field, SHARE_RULE);
-            }
-            let is_empty = case.expect.tools.as_ref().is_some_and(|tools| tools.calls.is_empty());
-            if is_empty { found("expect.tools.calls", "it is empty") } else { None }
-        })
+        environment_problem(case)
+            .or_else(|| workspace_problem(case))
+            .or_else(|| file_problem(case))
+            .or_else(|| answer_problem(case))
+            .or_else(|| {
+                let tools = case.expect.tools.as_ref().map(|tools| ("expect.tools.threshold", tools.threshold));
+                let efficiency =
+                    case.expect.efficiency.map(|efficiency| ("expect.efficiency.threshold", efficiency.threshold));
+                let functions = case.expect.functions.iter().map(|function| ("expect.functions", function.threshold));
+                let wrong =
+                    tools.into_iter().chain(efficiency).chain(functions).find(|(_, threshold)| !is_share(*threshold));
+                if let Some((field, _)) = wrong {
+                    return found(field, SHARE_RULE);
+                }
+                let is_empty = case.expect.tools.as_ref().is_some_and(|tools| tools.calls.is_empty());
+                if is_empty { found("expect.tools.calls", "it is empty") } else { None }
+            })
     }
 }
 
@@ -213,6 +222,18 @@ fn merge(case: &mut Map<String, Value>, defaults: &Map<String, Value>) {
     }
 }
 
+/// Variables of this program could change the confinement that the case relies on.
+fn environment_problem(case: &EvaluationCase) -> Option<(String, String)> {
+    let is_plain = |name: &str| {
+        let mut characters = name.chars();
+        characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+            && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let is_allowed = |name: &str| is_plain(name) && !name.to_ascii_uppercase().starts_with("PINION");
+    let (name, _) = case.environment.iter().find(|(name, value)| !is_allowed(name) || value.contains('\0'))?;
+    Some((format!("environment.{name}"), "not a variable that a case can set".to_owned()))
+}
+
 fn workspace_problem(case: &EvaluationCase) -> Option<(String, String)> {
     let workspace = &case.workspace;
     if workspace.directory.is_some() && workspace.git.is_some() {
@@ -221,12 +242,16 @@ fn workspace_problem(case: &EvaluationCase) -> Option<(String, String)> {
     if workspace.git.as_ref().is_some_and(|git| git.reference.is_empty() || git.reference.starts_with('-')) {
         return Some(("workspace.git.reference".to_owned(), "not a branch, tag or commit".to_owned()));
     }
-    let outside = workspace.files.keys().find(|path| !is_inside(path));
+    let outside = workspace.files.keys().chain(workspace.outside.keys()).find(|path| !is_inside(path));
     if let Some(path) = outside {
         return Some((format!("workspace.files.{path}"), PATH_RULE.to_owned()));
     }
-    let needs_files = case.expect.files.is_some() || !case.expect.commands.is_empty();
-    let problem = "a case of a session has no workspace, so it can expect neither files nor commands";
+    if case.execute.as_deref().is_some_and(|path| !is_inside(path)) {
+        return Some(("execute".to_owned(), PATH_RULE.to_owned()));
+    }
+    let expect = &case.expect;
+    let needs_files = expect.files.is_some() || !expect.commands.is_empty() || !expect.functions.is_empty();
+    let problem = "a case of a session has no workspace, so it can expect neither files nor commands nor functions";
     (case.session.is_some() && needs_files).then(|| ("session".to_owned(), problem.to_owned()))
 }
 
@@ -292,7 +317,12 @@ mod tests {
             ("    promt: x\n", "promt", "unknown field `promt`"),
             ("    trials: many\n", "trials", "invalid type"),
             ("    trials: 0\n", "trials", "1 to 10000"),
-            ("    prompts: [b]\n", "prompt", "one of `prompt`, `prompts` and `session`"),
+            ("    prompts: [b]\n", "prompt", "one of `prompt`, `prompts`, `execute` and `session`"),
+            ("    environment: {PINION_HOME: x}\n", "environment.PINION_HOME", "not a variable"),
+            ("    environment: {A=B: x}\n", "environment.A=B", "not a variable"),
+            ("    workspace: {outside: {../x: a}}\n", "workspace.files.../x", "inside the workspace"),
+            ("    execute: plan.md\n", "prompt", "one of"),
+            ("    expect: {functions: [{plugin: p, tool: t, threshold: 2}]}\n", "expect.functions", "0 to 1"),
             ("    evaluators: [files, taste]\n", "evaluators", "no evaluator `taste`"),
             (
                 "    expect: {tools: {mode: sorted, calls: [{name: a}]}}\n",

@@ -68,6 +68,20 @@ impl SetResult {
     }
 }
 
+impl SetResult {
+    /// Returns the result without the name of its model, if it has only one, to compare it with another model's.
+    #[must_use]
+    pub fn without_only_model(&self) -> Self {
+        let mut result = self.clone();
+        let mut models = self.cases.iter().map(|case| &case.model);
+        let first = models.next();
+        if models.all(|model| Some(model) == first) {
+            result.cases.iter_mut().for_each(|case| case.model = None);
+        }
+        result
+    }
+}
+
 /// The reason a set ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,6 +254,16 @@ mod tests {
         let usage = Usage { input: 10, output: 1, ..Usage::default() };
         let trajectory = Trajectory { usage, cost, duration_ms: 100, ..Trajectory::default() };
         TrialResult { verdict, trajectory: Some(trajectory), ..TrialResult::planned(case, None, number) }
+    }
+
+    #[test]
+    fn only_model_is_left_out() {
+        let with = |models: [&str; 2]| {
+            let trials = models.map(|model| TrialResult::planned(model, Some(model), 1));
+            SetResult::new("s", trials.into()).without_only_model().cases.into_iter().map(|case| case.model)
+        };
+        assert_eq!(with(["a", "a"]).collect::<Vec<_>>(), [None]);
+        assert_eq!(with(["a", "b"]).collect::<Vec<_>>(), [Some("a".to_owned()), Some("b".to_owned())]);
     }
 
     #[test]

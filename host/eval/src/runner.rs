@@ -2,7 +2,8 @@
 
 use crate::audit::AuditTrail;
 use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, JudgeExpectation};
-use crate::evaluators::{CommandOutcome, EvaluatorRegistry, JudgeVerdict, TrialEvidence};
+use crate::evaluators::{CommandOutcome, EvaluatorRegistry, FunctionOutcome, JudgeVerdict, TrialEvidence};
+use crate::further_expectations::FunctionExpectation;
 use crate::meter::SpendMeter;
 use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
 use crate::trajectory::{self, Trajectory};
@@ -11,6 +12,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use pinion_protocol::Usage;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +35,18 @@ pub trait TrialEngine: Send + Sync {
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Trajectory, String>>;
 
+    /// Calls a tool of a plugin in a workspace, and returns the text of its result.
+    ///
+    /// # Errors
+    /// The call failed; the text is for people.
+    fn call<'a>(
+        &'a self,
+        workspace: &'a Path,
+        function: &'a FunctionExpectation,
+        arguments: Value,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>>;
+
     /// Runs a command of a shell in a workspace, confined like a program of the agent.
     fn check<'a>(
         &'a self,
@@ -50,6 +65,10 @@ pub struct AgentTask<'a> {
     pub scratch: &'a Path,
     /// Prompts of one conversation.
     pub prompts: Vec<&'a str>,
+    /// A plan in the workspace to execute, in place of prompts.
+    pub execute: Option<&'a str>,
+    /// Variables in the environment of the agent.
+    pub environment: Option<&'a BTreeMap<String, String>>,
     /// The model; `None` for the default model of the config.
     pub model: Option<&'a str>,
     /// Recordings or scripts that replace the model, one for each prompt, or none.
@@ -230,16 +249,28 @@ impl SetRun<'_> {
             .map_err(|error| format!("could not create a directory for the trial: {error}"))?;
         let workspace = directory.path().join("workspace");
         let (source, base, target) = (case.workspace.clone(), self.set.directory.clone(), workspace.clone());
-        let before = blocking(move || {
+        let (outside, resumed) = (directory.path().join("outside"), case.resume.clone());
+        let (next, session) = (outside.clone(), directory.path().join("session.jsonl"));
+        let (before, outside_before) = blocking(move || {
             std::fs::create_dir(&target).map_err(|error| error.to_string())?;
             workspace::prepare(&source, &base, &target)?;
-            workspace::digests(&target).map_err(|error| format!("could not read the workspace: {error}"))
+            if !source.outside.is_empty() {
+                std::fs::create_dir(&next).map_err(|error| error.to_string())?;
+                workspace::prepare_outside(&source, &next)?;
+            }
+            if let Some(resumed) = resumed.map(|path| base.join(path)) {
+                let copied = files::read(&resumed, MAX_CONTENT).and_then(|bytes| files::create(&session, &bytes));
+                copied.map_err(|error| format!("could not copy the session `{}`: {error}", resumed.display()))?;
+            }
+            Ok((read_digests(&target)?, if source.outside.is_empty() { None } else { Some(read_digests(&next)?) }))
         })
         .await?;
         let task = AgentTask {
             workspace: &workspace,
             scratch: directory.path(),
             prompts: case.all_prompts().collect(),
+            execute: case.execute.as_deref(),
+            environment: Some(&case.environment),
             model,
             replay: case.replay.iter().map(|path| self.set.directory.join(path)).collect(),
             system_prompt: case.system_prompt.as_deref(),
@@ -251,10 +282,13 @@ impl SetRun<'_> {
         let trajectory = self.engine.run(task, &spent, self.stop).await?;
         let (target, expected) = (workspace.clone(), case.expect.files.clone().unwrap_or_default());
         let mut evidence = blocking(move || {
-            let after =
-                workspace::digests(&target).map_err(|error| format!("could not read the workspace: {error}"))?;
-            let mut evidence =
-                TrialEvidence { changes: Some(workspace::changes(&before, &after)), ..Default::default() };
+            let mut evidence = TrialEvidence {
+                changes: Some(workspace::changes(&before, &read_digests(&target)?)),
+                ..TrialEvidence::default()
+            };
+            if let Some(before) = outside_before {
+                evidence.outside_changes = Some(workspace::changes(&before, &read_digests(&outside)?));
+            }
             for path in expected.paths() {
                 let content = match files::read(&target.join(path), MAX_CONTENT) {
                     Ok(bytes) => Some(bytes),
@@ -268,6 +302,12 @@ impl SetRun<'_> {
         .await?;
         for command in &case.expect.commands {
             evidence.commands.push(self.engine.check(&workspace, command, self.stop).await);
+        }
+        for function in &case.expect.functions {
+            let function = function.located(&self.set.directory);
+            let arguments = arguments(&function, &trajectory);
+            let reply = self.engine.call(&workspace, &function, arguments, self.stop).await;
+            evidence.functions.push(FunctionOutcome::of_reply(reply.as_deref().map_err(String::as_str)));
         }
         if let Some(judge) = case.expect.answer.as_ref().and_then(|answer| answer.judge.as_ref()) {
             let verdict = self.judge(number, judge, case, &trajectory.answer, directory.path()).await?;
@@ -296,6 +336,8 @@ impl SetRun<'_> {
             workspace: &workspace,
             scratch: &scratch,
             prompts: vec![&prompt],
+            execute: None,
+            environment: None,
             model: Some(&judge.model),
             replay: judge.replay.iter().map(|path| self.set.directory.join(path)).collect(),
             system_prompt: Some(JUDGE_PROMPT),
@@ -308,6 +350,20 @@ impl SetRun<'_> {
         let trajectory = trajectory.map_err(|error| format!("the judge failed: {error}"))?;
         verdict(&trajectory.answer).ok_or_else(|| format!("the judge gave no verdict: `{}`", trajectory.answer.trim()))
     }
+}
+
+/// Returns the arguments of a function for a trial.
+fn arguments(function: &FunctionExpectation, trajectory: &Trajectory) -> Value {
+    let mut arguments = function.arguments.clone();
+    arguments.insert("answer".to_owned(), trajectory.answer.clone().into());
+    if function.trajectory {
+        arguments.insert("trajectory".to_owned(), serde_json::to_value(trajectory).unwrap_or_default());
+    }
+    Value::Object(arguments)
+}
+
+fn read_digests(directory: &Path) -> Result<workspace::TreeDigests, String> {
+    workspace::digests(directory).map_err(|error| format!("could not read the workspace: {error}"))
 }
 
 fn is_finished(trajectory: &Trajectory) -> bool {

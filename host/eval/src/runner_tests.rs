@@ -35,6 +35,7 @@ impl TrialEngine for ScriptedEngine {
             let mut end = RunEnd::Done { stop_reason: StopReason::Stop };
             match task.prompts[0] {
                 "break" => return Err("no model".to_owned()),
+                "leave" => std::fs::write(task.workspace.join("../outside/left"), "").unwrap(),
                 "interrupt" => {
                     self.user_stop.cancel();
                     stop.cancelled().await;
@@ -46,6 +47,19 @@ impl TrialEngine for ScriptedEngine {
             let answer = if task.tools.is_some() { "PASS: fine".to_owned() } else { task.prompts.join("+") };
             Ok(Trajectory { answer, end: Some(end), usage, cost: Some(0.5), ..Trajectory::default() })
         })
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a Path,
+        function: &'a FunctionExpectation,
+        arguments: Value,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        let reply =
+            arguments["answer"] == arguments["right"] && arguments["trajectory"]["answer"] == arguments["answer"];
+        let is_known = function.tool == "judge";
+        Box::pin(async move { if is_known { Ok(reply.to_string()) } else { Err("no tool".to_owned()) } })
     }
 
     fn check<'a>(
@@ -139,4 +153,25 @@ fn verdict_of_a_judge_is_its_first_word() {
     assert_eq!(read("PASS: it is short.\nmore"), Some((true, "it is short.".to_owned())));
     assert_eq!(read("\n**FAIL** - wrong"), Some((false, "wrong".to_owned())));
     assert_eq!(["PASSING", "I think PASS", ""].map(read), [None, None, None]);
+}
+
+#[tokio::test]
+async fn functions_get_the_answer_and_files_outside_are_compared() {
+    let judge = |tool: &str, right: &str| {
+        format!("{{plugin: p, tool: {tool}, trajectory: true, arguments: {{right: {right}}}}}")
+    };
+    let cases = format!(
+        "cases:\n  - {{id: a, prompt: x, expect: {{functions: [{}]}}}}\n  - {{id: b, prompt: x, expect: {{functions: [{}, {}]}}}}\n  \
+         - {{id: c, prompt: x, workspace: {{outside: {{f: one}}}}}}\n  - {{id: d, prompt: leave, workspace: {{outside: {{f: one}}}}}}\n",
+        judge("judge", "x"),
+        judge("judge", "y"),
+        judge("other", "x")
+    );
+    let result = run(&cases, SetOptions::default(), &ScriptedEngine::default()).await;
+    use TrialVerdict::{Failed, Passed};
+    assert_eq!(verdicts(&result), [("a", Passed), ("b", Failed), ("c", Passed), ("d", Failed)]);
+    let findings =
+        ["functions: `judge` of the plugin `p` scored 0", "functions: `other` of the plugin `p` scored 0: no tool"];
+    assert_eq!(result.trials[1].findings(), findings);
+    assert_eq!(result.trials[3].findings(), ["outside: `../outside/left` was created"]);
 }

@@ -34,6 +34,17 @@ pub fn prepare(source: &WorkspaceSource, base: &Path, target: &Path) -> Result<(
     Ok(())
 }
 
+/// Writes the files of a case that are outside its workspace to `target`, an empty directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn prepare_outside(source: &WorkspaceSource, target: &Path) -> Result<(), String> {
+    for (path, text) in &source.outside {
+        write(target, path, text).map_err(|error| format!("could not write `{path}`: {error}"))?;
+    }
+    Ok(())
+}
+
 /// Copies the files, links and directories of a directory. Pipes, sockets and devices are errors.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut directories = vec![(from.to_owned(), to.to_owned())];
@@ -102,6 +113,27 @@ fn check_out(source: &GitSource, base: &Path, target: &Path) -> Result<(), Strin
     git(base, &["clone", "--quiet", "--no-checkout", "--no-hardlinks", "--", &from, &to])?;
     git(target, &["checkout", "--quiet", "--detach", commit.trim()])?;
     Ok(())
+}
+
+/// Applies a patch of git in a directory, which no repository contains for git.
+///
+/// # Errors
+/// The patch does not apply.
+pub fn apply_patch(directory: &Path, patch: &Path) -> Result<(), String> {
+    // Git would look for changes below the top of a repository that contains the directory.
+    let ceiling = directory.parent().unwrap_or(directory);
+    let mut command = Command::new("git");
+    command.args(["apply", "--whitespace=nowarn", "--allow-empty"]).arg(patch).current_dir(directory);
+    command
+        .env("GIT_CEILING_DIRECTORIES", ceiling)
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("could not run `git`: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("`git apply` failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
 }
 
 fn git(directory: &Path, arguments: &[&str]) -> Result<String, String> {
@@ -191,7 +223,7 @@ mod tests {
 
     fn source(directory: Option<&str>, files: &[(&str, &str)]) -> WorkspaceSource {
         let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        WorkspaceSource { directory: directory.map(PathBuf::from), git: None, files }
+        WorkspaceSource { directory: directory.map(PathBuf::from), files, ..WorkspaceSource::default() }
     }
 
     #[test]

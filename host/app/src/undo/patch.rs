@@ -77,9 +77,20 @@ pub struct WrittenPatch {
 
 impl WrittenPatch {
     fn write(store: &CheckpointStore, before: &Tree, after: &Tree, target: PatchTarget) -> Result<Self> {
+        Self::write_below(store, before, after, target, &prefix(store.root()))
+    }
+
+    /// Writes a patch whose paths are relative to the directory that contains the root of the trees as `prefix`.
+    fn write_below(
+        store: &CheckpointStore,
+        before: &Tree,
+        after: &Tree,
+        target: PatchTarget,
+        prefix: &Path,
+    ) -> Result<Self> {
         let file = target.temporary()?;
         let mut out = BufWriter::new(file);
-        let report = store.write_patch(before, after, &prefix(store.root()), &mut out).map_err(failed)?;
+        let report = store.write_patch(before, after, prefix, &mut out).map_err(failed)?;
         let file = out.into_inner().map_err(|error| Failure::failed("cannot write the patch").because(error))?;
         Ok(Self { target, file, report })
     }
@@ -199,31 +210,57 @@ impl PatchStart {
 /// # Errors
 /// Checkpoints are off, a snapshot is missing, or the patch cannot be written.
 pub fn session_patch(base: &Base, path: &Path, target: PatchTarget) -> Result<WrittenPatch> {
-    let mut transcript = Transcript::open(path).map_err(Failure::from)?;
-    let workspace = transcript.header().map_or_else(|| base.workspace.clone(), |header| header.workspace.clone());
-    let own: Vec<PathBuf> = target.file().map(Path::to_owned).into_iter().collect();
-    let store = base.checkpoints(&workspace, path, &own).ok_or_else(|| {
-        Failure::failed("checkpoints are off, so the changes of the session are not known")
-            .hint("turn them on with `enabled = true` in `[undo]` of the config")
-    })?;
-    let turns = Turns::read(&mut transcript);
-    let work = || turns.turns.iter().flat_map(|turn| &turn.work);
-    let (before, after) = match (work().next(), work().next_back()) {
-        (Some(first), Some(last)) => {
-            let after = match last.after {
-                Some(after) => store.tree(after).map_err(not_kept)?,
-                None => store.complete().snapshot().map_err(failed)?.tree,
-            };
-            (store.tree(first.before).map_err(not_kept)?, after)
-        }
-        _ => match turns.turns.iter().flat_map(|turn| &turn.problems).next() {
-            Some(problem) => {
-                return Err(Failure::failed(format!("no snapshot of this session was taken: {problem}")));
+    let trees = SessionTrees::read(base, path, &target)?;
+    WrittenPatch::write(&trees.store, &trees.before, &trees.after, target)
+}
+
+/// Writes two patches with paths relative to the session's workspace: the first creates the files from the start of the
+/// session in an empty directory, and the second makes the session's changes. Blocks.
+///
+/// # Errors
+/// Checkpoints are off, a snapshot is missing, or a patch cannot be written.
+pub fn session_files(base: &Base, path: &Path) -> Result<[WrittenPatch; 2]> {
+    let SessionTrees { store, before, after } = SessionTrees::read(base, path, &PatchTarget::Stdout)?;
+    let write =
+        |one: &Tree, other: &Tree| WrittenPatch::write_below(&store, one, other, PatchTarget::Stdout, Path::new(""));
+    Ok([write(&Tree::default(), &before)?, write(&before, &after)?])
+}
+
+/// The first and the last snapshot of a session.
+struct SessionTrees {
+    store: CheckpointStore,
+    before: Tree,
+    after: Tree,
+}
+
+impl SessionTrees {
+    fn read(base: &Base, path: &Path, target: &PatchTarget) -> Result<Self> {
+        let mut transcript = Transcript::open(path).map_err(Failure::from)?;
+        let workspace = transcript.header().map_or_else(|| base.workspace.clone(), |header| header.workspace.clone());
+        let own: Vec<PathBuf> = target.file().map(Path::to_owned).into_iter().collect();
+        let store = base.checkpoints(&workspace, path, &own).ok_or_else(|| {
+            Failure::failed("checkpoints are off, so the changes of the session are not known")
+                .hint("turn them on with `enabled = true` in `[undo]` of the config")
+        })?;
+        let turns = Turns::read(&mut transcript);
+        let work = || turns.turns.iter().flat_map(|turn| &turn.work);
+        let (before, after) = match (work().next(), work().next_back()) {
+            (Some(first), Some(last)) => {
+                let after = match last.after {
+                    Some(after) => store.tree(after).map_err(not_kept)?,
+                    None => store.complete().snapshot().map_err(failed)?.tree,
+                };
+                (store.tree(first.before).map_err(not_kept)?, after)
             }
-            None => (Tree::default(), Tree::default()),
-        },
-    };
-    WrittenPatch::write(&store, &before, &after, target)
+            _ => match turns.turns.iter().flat_map(|turn| &turn.problems).next() {
+                Some(problem) => {
+                    return Err(Failure::failed(format!("no snapshot of this session was taken: {problem}")));
+                }
+                None => (Tree::default(), Tree::default()),
+            },
+        };
+        Ok(Self { store, before, after })
+    }
 }
 
 /// Returns the path of a directory in its repository, as paths in patches of git begin; empty without a repository.

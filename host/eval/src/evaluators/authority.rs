@@ -75,4 +75,14 @@ mod tests {
             AuthorityEvaluator.evaluate(&case(json!({ "authority": [] })), &TrialEvidence::default()).unwrap().passed
         );
     }
+
+    #[test]
+    fn effects_of_sub_agents_count() {
+        let mut write = call("write", json!({}));
+        write.effects = [CallEffect::Writes].into();
+        let mut evidence = turns(vec![vec![write], vec![call("task", json!({}))]]);
+        evidence.trajectory.turns[0].is_sub_agent = true;
+        let expected = (0.5, false, vec!["`write` had the effects writes".to_owned()]);
+        assert_eq!(seen(AuthorityEvaluator.evaluate(&case(json!({ "authority": [] })), &evidence)), Some(expected));
+    }
 }

@@ -86,4 +86,13 @@ mod tests {
         assert_eq!((value, passed), (0.5, false));
         assert_eq!(findings, ["the cost is unknown, at most 9 US dollars expected".to_owned()]);
     }
+
+    #[test]
+    fn calls_of_sub_agents_count() {
+        let mut evidence = turns(vec![vec![call("a", json!({}))], vec![call("b", json!({}))]]);
+        evidence.trajectory.turns[0].is_sub_agent = true;
+        let case = case(json!({ "budget": { "calls": 1 } }));
+        let expected = (0.0, false, vec!["2 calls, at most 1 expected".to_owned()]);
+        assert_eq!(seen(BudgetEvaluator.evaluate(&case, &evidence)), Some(expected));
+    }
 }

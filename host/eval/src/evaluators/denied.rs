@@ -39,4 +39,13 @@ mod tests {
         assert_eq!(seen(DeniedEvaluator.evaluate(&case, &evidence)), Some((2.0 / 3.0, false, expected)));
         assert_eq!(DeniedEvaluator.evaluate(&super::super::testing::case(json!({})), &evidence), None);
     }
+
+    #[test]
+    fn denied_call_of_a_sub_agent_counts() {
+        let mut evidence = turns(vec![vec![call("a", json!({}))], vec![call("b", json!({}))]]);
+        evidence.trajectory.turns[0].is_sub_agent = true;
+        evidence.trajectory.turns[0].calls[0].is_denied = true;
+        let score = seen(DeniedEvaluator.evaluate(&case(json!({ "no-denied-calls": true })), &evidence));
+        assert_eq!(score, Some((0.5, false, vec!["`a` was denied".to_owned()])));
+    }
 }

@@ -77,4 +77,14 @@ mod tests {
         // 0.6 × 1/2 + 0.4 × 1/1.
         assert!((value - 0.7).abs() < 1e-12);
     }
+
+    #[test]
+    fn calls_of_sub_agents_do_not_count() {
+        let again = || vec![call("a", json!({}))];
+        let mut evidence = turns(vec![again(), again(), again()]);
+        evidence.trajectory.turns[0].is_sub_agent = true;
+        evidence.trajectory.turns[1].is_sub_agent = true;
+        let score = seen(EfficiencyEvaluator.evaluate(&case(json!({ "efficiency": {} })), &evidence));
+        assert_eq!(score, Some((1.0, true, vec![])));
+    }
 }

@@ -1,5 +1,6 @@
 //! Everything that a trial leaves for its evaluation.
 
+use super::functions::FunctionOutcome;
 use crate::trajectory::Trajectory;
 use std::collections::BTreeMap;
 
@@ -12,6 +13,10 @@ pub struct TrialEvidence {
     pub contents: BTreeMap<String, Option<Vec<u8>>>,
     /// Files that the run changed; `None` without a workspace.
     pub changes: Option<Vec<FileChange>>,
+    /// Changes of the files outside the workspace; `None` if the case has none.
+    pub outside_changes: Option<Vec<FileChange>>,
+    /// Outcomes of the functions that the case names, in its order.
+    pub functions: Vec<FunctionOutcome>,
     /// Outcomes of the commands that the case names, in its order.
     pub commands: Vec<CommandOutcome>,
     /// The verdict of the model that judges the answer.

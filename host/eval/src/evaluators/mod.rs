@@ -12,12 +12,17 @@ mod efficiency;
 mod evaluator;
 mod evidence;
 mod files;
+mod functions;
+mod outside;
+mod plan;
+mod results;
 #[cfg(test)]
 mod testing;
 mod tools;
 
 pub use self::evaluator::{Evaluator, MetricScore};
 pub use self::evidence::{CommandOutcome, FileChange, JudgeVerdict, TrialEvidence};
+pub use self::functions::FunctionOutcome;
 
 use crate::case::EvaluationCase;
 use std::fmt;
@@ -41,6 +46,10 @@ impl Default for EvaluatorRegistry {
                 Box::new(efficiency::EfficiencyEvaluator),
                 Box::new(authority::AuthorityEvaluator),
                 Box::new(denied::DeniedEvaluator),
+                Box::new(results::ResultEvaluator),
+                Box::new(outside::OutsideEvaluator),
+                Box::new(plan::PlanEvaluator),
+                Box::new(functions::FunctionEvaluator),
             ],
         }
     }
@@ -110,7 +119,8 @@ mod tests {
         let registry = EvaluatorRegistry::default();
         let scores = registry.evaluate(&case(json!({})), &TrialEvidence::default());
         assert_eq!(scores.iter().map(|score| score.evaluator.as_str()).collect::<Vec<_>>(), ["completed"]);
-        let expected = "completed files commands tools answer budget efficiency authority denied";
+        let expected =
+            "completed files commands tools answer budget efficiency authority denied results outside plan functions";
         assert_eq!(registry.names().join(" "), expected);
     }
 }

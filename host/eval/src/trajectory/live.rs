@@ -1,6 +1,6 @@
 //! Trajectories from the events of runs.
 
-use super::{Trajectory, TrajectoryCall, TrajectoryTurn, clean, clean_value, effects_of, is_denial};
+use super::{PlanProgress, Trajectory, TrajectoryCall, TrajectoryTurn, clean, clean_value, effects_of, is_denial};
 use crate::case::CallEffect;
 use pinion_protocol::content::text_of;
 use pinion_protocol::{AssistantMessage, Event, EventKind, Message, Usage};
@@ -79,6 +79,12 @@ impl EventCollector {
                 };
                 self.trajectory.turns.push(turn);
             }
+            EventKind::PlanStep { step, steps, title, status } => self.trajectory.plan.push(PlanProgress {
+                step: *step,
+                steps: *steps,
+                title: clean(title, self.workspace.as_deref()),
+                status: *status,
+            }),
             EventKind::AgentEnd { end, .. } if !run.is_sub_agent => self.trajectory.end = Some(end.clone()),
             _ => {}
         }

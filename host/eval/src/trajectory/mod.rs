@@ -7,7 +7,7 @@ pub use self::live::EventCollector;
 pub use self::session::from_session;
 
 use crate::case::CallEffect;
-use pinion_protocol::{Ledger, RunEnd, Usage};
+use pinion_protocol::{Ledger, RunEnd, StepStatus, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -38,6 +38,22 @@ pub struct Trajectory {
     pub duration_ms: u64,
     /// Id of the session.
     pub session_id: String,
+    /// Starts and ends of the steps of an executed plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanProgress>,
+}
+
+/// The start or the end of a step of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanProgress {
+    /// Number of the step, counted from 1.
+    pub step: usize,
+    /// Number of steps in the plan.
+    pub steps: usize,
+    /// Title of the step.
+    pub title: String,
+    /// Status of the step from now on.
+    pub status: StepStatus,
 }
 
 /// One request to a model, its reply, and the calls in it.
@@ -96,6 +112,7 @@ impl Trajectory {
     pub fn append(&mut self, later: Self) {
         let runs = self.turns.iter().map(|turn| turn.run + 1).max().unwrap_or_default();
         let is_first = self.turns.is_empty();
+        self.plan.extend(later.plan);
         self.turns.extend(later.turns.into_iter().map(|turn| TrajectoryTurn { run: turn.run + runs, ..turn }));
         self.cost = if is_first { later.cost } else { self.cost.zip(later.cost).map(|(one, other)| one + other) };
         self.usage = self.usage.combine(&later.usage);

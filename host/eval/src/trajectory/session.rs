@@ -1,6 +1,6 @@
 //! Trajectories from session files.
 
-use super::{Trajectory, TrajectoryCall, TrajectoryTurn, clean, clean_value, effects_of, is_denial};
+use super::{PlanProgress, Trajectory, TrajectoryCall, TrajectoryTurn, clean, clean_value, effects_of, is_denial};
 use crate::error::EvalError;
 use pinion_protocol::content::text_of;
 use pinion_protocol::{AssistantMessage, Message, ToolResultMessage};
@@ -77,6 +77,14 @@ impl SessionReader<'_> {
                     if !is_sub_agent {
                         self.trajectory.provider = start.provider.unwrap_or_default();
                     }
+                }
+                Payload::Record(Record::PlanStep(progress)) if !is_sub_agent => {
+                    self.trajectory.plan.push(PlanProgress {
+                        step: usize::try_from(progress.step).unwrap_or(usize::MAX),
+                        steps: usize::try_from(progress.steps).unwrap_or(usize::MAX),
+                        title: clean(&progress.title, workspace.as_deref()),
+                        status: progress.status,
+                    });
                 }
                 Payload::Record(Record::RunEnded(ended)) if !is_sub_agent => self.trajectory.end = Some(ended.end),
                 Payload::Record(Record::Spawned(spawned)) => children.push((spawned.call_id, spawned.child_run_id)),

@@ -9,6 +9,7 @@ use pinion_agent::Event;
 use pinion_agent::Usage;
 use pinion_app::failure::{Failure, Result};
 use pinion_eval::evaluators::CommandOutcome;
+use pinion_eval::further_expectations::FunctionExpectation;
 use pinion_eval::runner::{AgentTask, TrialEngine};
 use pinion_eval::trajectory::{EventCollector, Trajectory};
 use serde_json::Value;
@@ -24,6 +25,8 @@ const NOTICE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit of a command that checks a workspace.
 const CHECK: Duration = Duration::from_secs(600);
+/// Maximum bytes of the arguments of a function, as the system limits an argument of a process.
+const MAX_ARGUMENTS: usize = 120 << 10;
 /// Bytes at the end of an error output that are kept.
 const KEPT: usize = 4 << 10;
 
@@ -35,7 +38,13 @@ pub(super) struct ProcessEngine {
 impl ProcessEngine {
     pub(super) fn new() -> Result<Self> {
         let program = std::env::current_exe();
-        Ok(Self { program: program.map_err(|error| Failure::failed("could not find this program").because(error))? })
+        let program = program.map_err(|error| Failure::failed("could not find this program").because(error))?;
+        Ok(Self { program })
+    }
+
+    /// Runs another version of this program.
+    pub(super) fn of(program: PathBuf) -> Self {
+        Self { program }
     }
 
     fn command(&self, workspace: &Path) -> Command {
@@ -45,9 +54,10 @@ impl ProcessEngine {
         command
     }
 
-    /// Returns the command that runs an agent on the prompt of this number.
+    /// Returns the command that runs an agent on the prompt of this number, or on the plan.
     fn agent(&self, task: &AgentTask<'_>, number: usize) -> Command {
         let mut command = self.command(task.workspace);
+        command.envs(task.environment.into_iter().flatten());
         command.args(["-p", "--quiet", "--output-format", "stream-json"]);
         command.arg("--session").arg(task.scratch.join("session.jsonl"));
         if let Some(replay) = task.replay.get(number) {
@@ -71,7 +81,11 @@ impl ProcessEngine {
             Some(tools) => drop(command.arg(format!("--tools={}", tools.join(",")))),
             None => {}
         }
-        command.arg("--").arg(task.prompts[number]);
+        match (task.execute, task.prompts.get(number)) {
+            (Some(plan), _) => drop(command.arg(format!("--execute={plan}"))),
+            (None, Some(prompt)) => drop(command.arg("--").arg(prompt)),
+            (None, None) => {}
+        }
         command
     }
 }
@@ -85,7 +99,7 @@ impl TrialEngine for ProcessEngine {
     ) -> BoxFuture<'a, std::result::Result<Trajectory, String>> {
         Box::pin(async move {
             let mut whole = Trajectory::default();
-            for number in 0..task.prompts.len() {
+            for number in 0..task.prompts.len() + usize::from(task.execute.is_some()) {
                 let before = (whole.usage, if number == 0 { Some(0.0) } else { whole.cost });
                 let sum = |(usage, cost): (Usage, Option<f64>)| {
                     spent(before.0.combine(&usage), before.1.zip(cost).map(|(one, other)| one + other));
@@ -99,6 +113,37 @@ impl TrialEngine for ProcessEngine {
                 }
             }
             Ok(whole)
+        })
+    }
+
+    fn call<'a>(
+        &'a self,
+        workspace: &'a Path,
+        function: &'a FunctionExpectation,
+        arguments: Value,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, std::result::Result<String, String>> {
+        let mut process = self.command(workspace);
+        let arguments = arguments.to_string();
+        process.args(["--quiet", "plugin", "call", &function.plugin, &function.tool, &arguments]);
+        Box::pin(async move {
+            if arguments.len() > MAX_ARGUMENTS {
+                return Err(format!("its arguments are longer than {MAX_ARGUMENTS} bytes"));
+            }
+            let mut child = process.spawn().map_err(|error| format!("could not start it: {error}"))?;
+            let (out, err) = (child.stdout.take(), child.stderr.take());
+            let ended = async { tokio::join!(child.wait(), end_of(out), end_of(err)) };
+            let (status, out, err) = tokio::select! {
+                ended = tokio::time::timeout(CHECK, ended) => {
+                    ended.map_err(|_| format!("it took more than {} seconds", CHECK.as_secs()))?
+                }
+                () = stop.cancelled() => return Err("stopped".to_owned()),
+            };
+            match status {
+                Ok(status) if status.success() => Ok(out),
+                Ok(_) => Err(line(problem_in(&err))),
+                Err(error) => Err(error.to_string()),
+            }
         })
     }
 
@@ -132,6 +177,12 @@ impl TrialEngine for ProcessEngine {
             }
         })
     }
+}
+
+/// Returns the error in the error output of a command, without the notices before it.
+fn problem_in(output: &str) -> &str {
+    let start = output.find("error: ").map_or(0, |at| at + "error: ".len());
+    output[start..].trim()
 }
 
 /// Reads a stream to its end, and returns the last bytes as text.

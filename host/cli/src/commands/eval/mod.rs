@@ -1,13 +1,16 @@
 //! `pinion eval`: cases for agents, their trials, and the results.
 
+mod canary;
 mod engine;
 mod format;
+mod record;
 mod show;
 
 use crate::commands::swe_bench::SweBench;
 use crate::invocation::Invocation;
 use crate::output::{Text, count, json, note, print, text, written};
 use crate::process::signals;
+use canary::CanaryArgs;
 use clap::{Args, Subcommand};
 use engine::ProcessEngine;
 use format::{ComparisonFormat, ResultFormat, output, output_comparison};
@@ -23,6 +26,7 @@ use pinion_eval::load::load_set;
 use pinion_eval::result::{SetCompletion, SetResult, TrialResult};
 use pinion_eval::runner::{SetOptions, run_set};
 use pinion_eval::store::ResultStore;
+use record::RecordArgs;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +78,14 @@ enum EvalCommand {
     },
     /// Verify that a stored result is unchanged, by its audit trail, and print the trail's digest
     Verify(StoredResult),
+    /// Make a case of a session: its prompts, its files, and its work as expectations
+    ///
+    /// Writes a directory with the case and the files from the start of the session. Prints the file of the case.
+    Record(RecordArgs),
+    /// Run a small set against models or versions, and report the drift
+    ///
+    /// The results of all are stored. Without several models or versions, compares with the last result of the set.
+    Canary(CanaryArgs),
     /// Solve the instances of SWE-bench and write predictions for its harness
     SweBench(SweBench),
 }
@@ -123,6 +135,8 @@ impl EvalArgs {
                 let format = if json { ComparisonFormat::Json } else { format };
                 compare_results(&load(&store, &before)?, &load(&store, &after)?, format, check)
             }
+            EvalCommand::Record(record) => record.run(invocation),
+            EvalCommand::Canary(canary) => canary.run(invocation, &store).await,
             EvalCommand::SweBench(bench) => bench.run(invocation).await,
             EvalCommand::Verify(which) => verify_result(&load(&store, &which.id)?),
         }
@@ -182,6 +196,15 @@ fn verify_result(result: &SetResult) -> Result<()> {
     }
 }
 
+/// Returns a function that reports each trial when it ends.
+fn report_trial(is_quiet: bool) -> impl Fn(&TrialResult) + Send + Sync {
+    move |trial: &TrialResult| {
+        if !is_quiet && trial.counts() {
+            note(&show::progress(trial));
+        }
+    }
+}
+
 impl RunCases {
     async fn run(self, invocation: &Invocation, store: &ResultStore) -> Result<()> {
         let registry = EvaluatorRegistry::default();
@@ -200,11 +223,7 @@ impl RunCases {
         let engine = ProcessEngine::new()?;
         let stop = CancellationToken::new();
         let (interrupt, is_quiet) = (stop.clone(), invocation.global.quiet);
-        let report = move |trial: &TrialResult| {
-            if !is_quiet && trial.counts() {
-                note(&show::progress(trial));
-            }
-        };
+        let report = report_trial(is_quiet);
         let work = async {
             let mut results = Vec::new();
             for set in sets.iter().filter(|set| options.only.is_empty() || has_wanted(set, &options.only)) {
