@@ -13,6 +13,8 @@ mod conversation;
 mod cost;
 mod evaluation;
 #[cfg(target_os = "linux")]
+mod evaluation_attacks;
+#[cfg(target_os = "linux")]
 mod evaluation_cases;
 mod evaluation_results;
 #[cfg(unix)]

@@ -7,6 +7,7 @@
 //!
 //! This crate prints nothing and parses no command line.
 
+pub mod attacks;
 pub mod audit;
 pub mod canonical;
 pub mod case;

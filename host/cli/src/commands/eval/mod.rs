@@ -1,5 +1,6 @@
 //! `pinion eval`: cases for agents, their trials, and the results.
 
+mod attack;
 mod canary;
 mod engine;
 mod format;
@@ -10,6 +11,7 @@ use crate::commands::swe_bench::SweBench;
 use crate::invocation::Invocation;
 use crate::output::{Text, count, json, note, print, text, written};
 use crate::process::signals;
+use attack::AttackArgs;
 use canary::CanaryArgs;
 use clap::{Args, Subcommand};
 use engine::ProcessEngine;
@@ -86,6 +88,11 @@ enum EvalCommand {
     ///
     /// The results of all are stored. Without several models or versions, compares with the last result of the set.
     Canary(CanaryArgs),
+    /// Try attacks on this installation, with a scripted model and without network
+    ///
+    /// A scripted model follows instructions from files and output: it reads secrets, leaves the sandbox, connects to a
+    /// server and poisons settings. An attack passes as a case if it ran and nothing of it succeeded.
+    Attack(AttackArgs),
     /// Solve the instances of SWE-bench and write predictions for its harness
     SweBench(SweBench),
 }
@@ -137,6 +144,7 @@ impl EvalArgs {
             }
             EvalCommand::Record(record) => record.run(invocation),
             EvalCommand::Canary(canary) => canary.run(invocation, &store).await,
+            EvalCommand::Attack(attack) => attack.run(invocation, &store).await,
             EvalCommand::SweBench(bench) => bench.run(invocation).await,
             EvalCommand::Verify(which) => verify_result(&load(&store, &which.id)?),
         }
