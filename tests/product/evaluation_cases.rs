@@ -161,3 +161,30 @@ fn tool_of_a_plugin_scores_a_trial() {
         assert!(ended.stdout.contains(part), "`{part}` is not in {ended:?}");
     }
 }
+
+/// Tasks of Harbor come from a set, and the results of its job become a result.
+#[test]
+fn set_is_exported_to_harbor_and_a_job_is_imported() {
+    let pinion = Pinion::default();
+    let file = cases(
+        &pinion,
+        "id: s\ncases:\n  - {id: a, prompt: Fix it., workspace: {files: {x: one}}, expect: {files: {equal: {x: two}}, authority: []}}\n  \
+         - {id: b, prompt: Say it., expect: {answer: {exact: x}}}\n",
+    );
+    let tasks = pinion.home().join("tasks");
+    let exported = pinion.run(["eval", "export", "--harbor", tasks.to_str().unwrap(), &file]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
+    for part in ["wrote 1 task", "case `a` has no authority in Harbor", "case `b` was left out"] {
+        assert!(exported.stderr.contains(part), "`{part}` is not in {exported:?}");
+    }
+    assert_eq!(std::fs::read_to_string(tasks.join("a/environment/workspace/x")).unwrap(), "one");
+    let job = pinion.home().join("job");
+    std::fs::create_dir_all(job.join("a__1")).unwrap();
+    let trial = json!({ "task_name": "a", "verifier_result": { "rewards": { "reward": 0.5 } } });
+    std::fs::write(job.join("a__1/result.json"), trial.to_string()).unwrap();
+    let imported = pinion.run(["eval", "import", "--set", "s", job.to_str().unwrap()]);
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    assert!(imported.stdout.contains("a, trial 1: reward: the reward is 0.5"), "{imported:?}");
+    assert_eq!(pinion.run(["eval", "verify"]).code, Some(0));
+    assert_error(&pinion.run(["eval", "import", tasks.to_str().unwrap()]), 2, &["is not a job of Harbor"]);
+}

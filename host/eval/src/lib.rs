@@ -17,6 +17,7 @@ pub mod evaluators;
 pub mod files;
 pub mod further_expectations;
 pub mod gate;
+pub mod harbor;
 pub mod load;
 mod meter;
 pub mod record;

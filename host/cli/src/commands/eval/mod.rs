@@ -4,6 +4,7 @@ mod attack;
 mod canary;
 mod engine;
 mod format;
+mod harbor;
 mod record;
 mod show;
 
@@ -16,6 +17,7 @@ use canary::CanaryArgs;
 use clap::{Args, Subcommand};
 use engine::ProcessEngine;
 use format::{ComparisonFormat, ResultFormat, output, output_comparison};
+use harbor::{ExportArgs, ImportArgs};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::Paths;
 use pinion_eval::EvalError;
@@ -93,6 +95,10 @@ enum EvalCommand {
     /// A scripted model follows instructions from files and output: it reads secrets, leaves the sandbox, connects to a
     /// server and poisons settings. An attack passes as a case if it ran and nothing of it succeeded.
     Attack(AttackArgs),
+    /// Write the cases of a file as tasks of Harbor, which runs them on many machines
+    Export(ExportArgs),
+    /// Store the results of a job of Harbor, to show and compare them
+    Import(ImportArgs),
     /// Solve the instances of SWE-bench and write predictions for its harness
     SweBench(SweBench),
 }
@@ -145,6 +151,8 @@ impl EvalArgs {
             EvalCommand::Record(record) => record.run(invocation),
             EvalCommand::Canary(canary) => canary.run(invocation, &store).await,
             EvalCommand::Attack(attack) => attack.run(invocation, &store).await,
+            EvalCommand::Export(export) => export.run(invocation),
+            EvalCommand::Import(import) => import.run(invocation, &store),
             EvalCommand::SweBench(bench) => bench.run(invocation).await,
             EvalCommand::Verify(which) => verify_result(&load(&store, &which.id)?),
         }
