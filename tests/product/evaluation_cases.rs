@@ -188,3 +188,25 @@ fn set_is_exported_to_harbor_and_a_job_is_imported() {
     assert_eq!(pinion.run(["eval", "verify"]).code, Some(0));
     assert_error(&pinion.run(["eval", "import", tasks.to_str().unwrap()]), 2, &["is not a job of Harbor"]);
 }
+
+/// Authors learn how often a model calls their tool, for each phrasing of a request.
+#[test]
+fn model_is_tested_on_phrasings_of_requests_for_a_plugin() {
+    let pinion = Pinion::default();
+    let build = "[build]\nsteps = [['cp', 'source.wasm', 'build/out.wasm']]\noutput = 'build/out.wasm'\n";
+    pinion.write("p/pinion-plugin.toml", format!("name = 'tested'\nversion = '0.1.0'\n{build}"));
+    pinion.write("p/source.wasm", std::fs::read(guest("echo")).unwrap());
+    pinion.write("p/tests/right.jsonl", format!("{}\n{}\n", call("echo", json!({ "message": "hi" })), say("hi")));
+    pinion.write("p/tests/wrong.jsonl", say("hi").to_string());
+    let requests = "requests: [{tool: echo, phrasings: [Repeat hi., Say hi.], replay: [right.jsonl, wrong.jsonl], arguments: {message: hi}}]\n";
+    pinion.write("p/tests/prompts.yaml", requests);
+    let test = |more: &[&str]| pinion.run(["plugin", "test", "p", "--model", "replay/m"].iter().chain(more));
+    let ended = test(&[]);
+    assert_error(&ended, 1, &["pass-rate is 0.500, at least 1 expected"]);
+    assert!(ended.stdout.contains("echo-1-2 with replay/m, trial 1: tools:"), "{ended:?}");
+    pinion.write("p/tests/prompts.yaml", format!("pass-rate: 0.5\n{requests}"));
+    let ended = test(&["--trials", "2"]);
+    assert!(ended.code == Some(0) && ended.stderr.contains("called in 2 of 4 trials"), "{ended:?}");
+    std::fs::remove_file(pinion.workspace().join("p/tests/prompts.yaml")).unwrap();
+    assert_error(&test(&[]), 2, &["prompts.yaml`", "hint: list requests in it"]);
+}

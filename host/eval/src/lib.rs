@@ -20,6 +20,7 @@ pub mod gate;
 pub mod harbor;
 pub mod load;
 mod meter;
+pub mod phrasings;
 pub mod record;
 pub mod report;
 pub mod result;

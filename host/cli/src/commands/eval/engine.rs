@@ -31,20 +31,27 @@ const MAX_ARGUMENTS: usize = 120 << 10;
 const KEPT: usize = 4 << 10;
 
 /// Runs agents and commands in processes of this program.
-pub(super) struct ProcessEngine {
+pub(in crate::commands) struct ProcessEngine {
     program: PathBuf,
+    /// A component that agents load besides the user's plugins.
+    plugin: Option<PathBuf>,
 }
 
 impl ProcessEngine {
-    pub(super) fn new() -> Result<Self> {
+    pub(in crate::commands) fn new() -> Result<Self> {
         let program = std::env::current_exe();
         let program = program.map_err(|error| Failure::failed("could not find this program").because(error))?;
-        Ok(Self { program })
+        Ok(Self { program, plugin: None })
     }
 
     /// Runs another version of this program.
     pub(super) fn of(program: PathBuf) -> Self {
-        Self { program }
+        Self { program, plugin: None }
+    }
+
+    /// Loads a plugin for the agents.
+    pub(in crate::commands) fn with_plugin(self, component: PathBuf) -> Self {
+        Self { plugin: Some(component), ..self }
     }
 
     fn command(&self, workspace: &Path) -> Command {
@@ -60,6 +67,9 @@ impl ProcessEngine {
         command.envs(task.environment.into_iter().flatten());
         command.args(["-p", "--quiet", "--output-format", "stream-json"]);
         command.arg("--session").arg(task.scratch.join("session.jsonl"));
+        if let Some(plugin) = &self.plugin {
+            command.arg("--plugin").arg(plugin);
+        }
         if let Some(replay) = task.replay.get(number) {
             command.arg("--replay").arg(replay);
         }

@@ -10,7 +10,7 @@ use pinion_eval::result::SetResult;
 
 /// Format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ResultFormat {
+pub(in crate::commands) enum ResultFormat {
     /// Rows for people
     Table,
     /// The stored JSON
@@ -39,7 +39,7 @@ pub(super) enum ComparisonFormat {
 }
 
 /// Writes results to stdout; JUnit XML and HTML are one document.
-pub(super) fn output(results: &[SetResult], format: ResultFormat) -> Result<()> {
+pub(in crate::commands) fn output(results: &[SetResult], format: ResultFormat) -> Result<()> {
     let mut each = results.iter();
     match format {
         ResultFormat::Table => each.try_for_each(|result| print(&show::table(result))),

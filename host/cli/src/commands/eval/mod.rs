@@ -15,8 +15,9 @@ use crate::process::signals;
 use attack::AttackArgs;
 use canary::CanaryArgs;
 use clap::{Args, Subcommand};
-use engine::ProcessEngine;
-use format::{ComparisonFormat, ResultFormat, output, output_comparison};
+pub(super) use engine::ProcessEngine;
+use format::{ComparisonFormat, output_comparison};
+pub(super) use format::{ResultFormat, output};
 use harbor::{ExportArgs, ImportArgs};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::Paths;
@@ -160,7 +161,7 @@ impl EvalArgs {
 }
 
 /// Turns an error about a file of cases into one of usage, and any other into a failure.
-fn failure(error: EvalError) -> Failure {
+pub(super) fn failure(error: EvalError) -> Failure {
     let status = match &error {
         EvalError::Write { .. } => Status::Failed,
         _ => Status::Usage,
@@ -213,7 +214,7 @@ fn verify_result(result: &SetResult) -> Result<()> {
 }
 
 /// Returns a function that reports each trial when it ends.
-fn report_trial(is_quiet: bool) -> impl Fn(&TrialResult) + Send + Sync {
+pub(super) fn report_trial(is_quiet: bool) -> impl Fn(&TrialResult) + Send + Sync {
     move |trial: &TrialResult| {
         if !is_quiet && trial.counts() {
             note(&show::progress(trial));

@@ -10,6 +10,7 @@ pub(super) mod show;
 mod storage;
 mod template;
 mod test;
+mod test_model;
 mod watch;
 mod wit;
 
@@ -103,6 +104,12 @@ enum PluginCommand {
         /// Test the component of the last build
         #[arg(long)]
         no_build: bool,
+        /// Check instead that this model calls the tools for the requests in tests/prompts.yaml (repeatable)
+        #[arg(short, long = "model", value_name = "[PROVIDER/]MODEL", conflicts_with = "only")]
+        models: Vec<String>,
+        /// Number of trials of each phrasing of a request
+        #[arg(long, value_name = "N", default_value = "1", requires = "models", value_parser = clap::value_parser!(u32).range(1..=100))]
+        trials: u32,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -309,7 +316,11 @@ impl PluginCommand {
                 build::run(base, &directory, destination, steps, json).await
             }
             Self::Watch { directory, json } => watch::run(base, &directory, json).await,
-            Self::Test { directory, only, no_build, json } => {
+            Self::Test { directory, no_build, models, trials, json, .. } if !models.is_empty() => {
+                let options = test_model::ModelOptions { models: &models, trials, is_built: no_build, as_json: json };
+                test_model::run(base, &directory, options).await
+            }
+            Self::Test { directory, only, no_build, json, .. } => {
                 let options = test::Options { only: only.as_deref(), is_built: no_build, as_json: json };
                 test::run(base, &directory, options).await
             }
