@@ -24,6 +24,7 @@ use crate::process::network::ProgramNetwork;
 use crate::screen::Screen;
 use pinion_agent::secrets::Secrets;
 use pinion_attribution::RequestLedger;
+use pinion_orchestration::RunningAgents;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub struct Base {
     pub base_url: Option<String>,
     /// The MCP servers, once something asks for them.
     pub mcp: Arc<LazyServers>,
+    /// The sub-agents that run.
+    pub running_agents: RunningAgents,
     /// Shows notes to the user.
     pub screen: Arc<dyn Screen>,
 }
@@ -91,6 +94,7 @@ impl Base {
             network,
             base_url,
             mcp,
+            running_agents: RunningAgents::default(),
             screen,
         }
     }

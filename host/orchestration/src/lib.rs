@@ -98,6 +98,9 @@ mod adversary_tests;
 mod completion;
 mod parallel;
 mod plan;
+mod running_agents;
+#[cfg(test)]
+mod running_agents_tests;
 mod structured;
 #[cfg(test)]
 mod structured_tests;
@@ -117,8 +120,9 @@ pub use parallel::{
     ParallelOutcome, branches_of, run_branches, run_parallel, strategy,
 };
 pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};
+pub use running_agents::RunningAgents;
 pub use structured::{AnswerError, StructuredAnswer, answer, answer_as, answer_blocking};
-pub use sub_agents::sub_agents;
+pub use sub_agents::{sub_agents, sub_agents_in};
 
 #[cfg(test)]
 use flat::*;

@@ -10,6 +10,7 @@
 //! The parent's model always gets a report in words, for any result: see [`SubAgentReport::for_model`].
 
 use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
+use crate::running_agents::RunningAgents;
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::LoopConfig;
@@ -63,22 +64,32 @@ struct Started {
 
 /// Returns a spawner of sub-agents within `policy`.
 pub fn sub_agents(policy: SubAgentPolicy) -> Arc<dyn Spawner> {
-    Arc::new(Families(policy))
+    sub_agents_in(policy, RunningAgents::default())
+}
+
+/// Returns a spawner of sub-agents within `policy`, which are in `running` while they run. Attempts at one task are not: they
+/// end together.
+pub fn sub_agents_in(policy: SubAgentPolicy, running: RunningAgents) -> Arc<dyn Spawner> {
+    Arc::new(Families { policy, running })
 }
 
 /// Opens a [`Family`] for each run.
-struct Families(SubAgentPolicy);
+struct Families {
+    policy: SubAgentPolicy,
+    running: RunningAgents,
+}
 
 impl Spawner for Families {
     fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn RunChildren>> {
         let Parent { context, config, budget, events, token } = parent;
-        let max_depth = self.0.max_depth.min(MAX_AGENT_DEPTH);
-        let policy = SubAgentPolicy { max_depth, ..self.0.clone() };
+        let max_depth = self.policy.max_depth.min(MAX_AGENT_DEPTH);
+        let policy = SubAgentPolicy { max_depth, ..self.policy.clone() };
         let mut config = config.clone();
         config.budget = Some(budget.clone());
         (max_depth > 0).then(|| {
             Arc::new(Family {
                 policy,
+                running: self.running.clone(),
                 config,
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
@@ -94,6 +105,7 @@ impl Spawner for Families {
 /// A run, as the parent of sub-agents.
 struct Family {
     policy: SubAgentPolicy,
+    running: RunningAgents,
     config: LoopConfig,
     events: EventWatchers,
     system_prompt: Arc<str>,
@@ -168,8 +180,10 @@ impl SpawningCall {
         self.count()?;
         let (outcome, run_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
         self.started().last_run = Some(run_id.clone());
+        let is_cancelled = self.token.is_cancelled() || self.family.token.is_cancelled();
         match outcome.end {
-            RunEnd::Aborted => Err(SubAgentError::Cancelled),
+            // Otherwise the user has ended it alone, and the parent gets a report.
+            RunEnd::Aborted if is_cancelled => Err(SubAgentError::Cancelled),
             _ => Ok(SubAgentReport::from_outcome(outcome, run_id)),
         }
     }
@@ -227,7 +241,8 @@ impl SpawningCall {
             // A budget for all levels would override the level; budgets by level apply.
             config.policy.options.thinking_budget = None;
         }
-        config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() }));
+        let policy = SubAgentPolicy { max_depth, ..policy.clone() };
+        config.ports.spawner = Some(sub_agents_in(policy, self.family.running.clone()));
         Ok(config)
     }
 
@@ -323,7 +338,12 @@ impl SpawningCall {
         let _cancelled_with_us = token.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
         let family = self.family.clone();
+        let entry = match &plan.attempts[..] {
+            [config] => self.last_run().map(|run| family.running.enter(run, config.inbox.clone(), token.clone())),
+            _ => None,
+        };
         family.children.clone().spawn(async move {
+            let _entry = entry;
             let outcome = {
                 let running = plan.execute(&mut context, prompt, &family.events, &token);
                 tokio::pin!(running);
