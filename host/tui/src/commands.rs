@@ -3,6 +3,8 @@
 /// The way in which the UI carries a slash command out. Other commands go to the application, like messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UiCommand {
+    /// Shows the tree of everything that runs.
+    Agents,
     /// Asks a side question.
     Aside,
     /// Opens the list of models.

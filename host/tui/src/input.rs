@@ -191,6 +191,15 @@ pub enum UiRequest {
     /// Add a message to the run in progress, which reads it after the calls in progress. The UI keeps it until its
     /// [`EventKind::MessageEnd`] or [`Input::Returned`].
     Steer(String),
+    /// Add a message to a sub-agent's run in progress, which reads it after the call in progress.
+    SteerAgent {
+        /// Id of the run.
+        run_id: String,
+        /// The message.
+        text: String,
+    },
+    /// End the sub-agent with this run, and no other.
+    EndAgent(String),
     /// Interrupt the calls in progress, so that the run reads the messages that wait for their end.
     InterruptCalls,
     /// Take back the messages that the run has not read yet. Answered by [`Input::Returned`].

@@ -52,6 +52,8 @@ actions! {
     Sessions "sessions" ["alt+s"];
     /// List waiting messages, to edit, remove, reorder or send it
     Queue "queue" ["alt+q"];
+    /// Show everything that runs: sub-agents, branches, steps
+    Agents "agents" ["alt+a"];
     /// Fold or unfold all results
     Unfold "unfold" ["ctrl+o"];
     /// Fold or unfold the selected block, or the last one

@@ -10,6 +10,7 @@
 //! The conversation is one model (`transcript`) of items, each rendered by one function into rows that are kept while
 //! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
+mod agents;
 mod ansi;
 mod cell_writer;
 mod commands;
@@ -45,6 +46,7 @@ mod dialog {
     pub(crate) mod plugin;
 }
 
+pub use agents::AgentTree;
 pub use ansi::without_colours;
 pub use commands::{SlashCommand, UiCommand, command_of, of_hash, of_word};
 pub use dialog::approval::{ApprovalAnswer, ApprovalQuestion};

@@ -108,6 +108,12 @@ impl App {
 
     fn draw_transcript(&mut self, buffer: &mut Buffer, height: usize, now: Duration) {
         let area = *buffer.area();
+        if self.agents.is_listing() {
+            for (at, row) in self.agent_rows(usize::from(area.width), height, now).iter().enumerate() {
+                draw_row(buffer, at, row, area, &mut self.links);
+            }
+            return;
+        }
         let selected = self.transcript.selected();
         let (mark, matched) = (self.settings.theme.selected, self.settings.theme.matched);
         let query = self.search.as_ref().map(|search| search.text().to_lowercase()).unwrap_or_default();
@@ -183,10 +189,12 @@ impl App {
         let rule = |columns: usize| Row::from_pieces([StyledPiece::new(&"─".repeat(columns), border)]);
         let is_inline = self.settings.is_inline;
         let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });
+        let (asker, left) = (self.asker_row(columns), self.rows_above_question(height).unwrap_or(LEAST_TRANSCRIPT));
         if let Some(approval) = &mut self.approval {
             bottom.rows.extend(working.filter(|_| height >= 14));
             bottom.rows.push(above);
-            let room = height.saturating_sub(bottom.rows.len() + LEAST_TRANSCRIPT).max(height.min(6));
+            bottom.rows.extend(asker);
+            let room = height.saturating_sub(bottom.rows.len() + left).max(height.min(6));
             bottom.dialog(approval.draw(columns, room, &theme, now));
             return bottom;
         }
@@ -202,7 +210,11 @@ impl App {
             bottom.dialog(picker.draw(columns, room, &theme));
             return bottom;
         }
-        bottom.rows.extend(self.scrolled(columns));
+        if self.agents.is_listing() {
+            bottom.rows.extend([above, self.agent_keys(columns), self.last_row(columns, now)]);
+            return bottom;
+        }
+        bottom.rows.extend(self.read_agent_row(columns).or_else(|| self.scrolled(columns)));
         bottom.rows.extend(working);
         self.queue_rows(columns, &mut bottom.rows);
         bottom.rows.push(if is_inline { Row::default() } else { above });
@@ -328,7 +340,7 @@ impl App {
 
     fn last_row(&self, columns: usize, time: Duration) -> Row {
         let theme = &self.settings.theme;
-        let (agents, planning) = (self.transcript.agents_at_work(), self.planning_label());
+        let (agents, planning) = (self.agents.tree.at_work(), self.planning_label());
         let vi = self.vi_label();
         let now = Now { agents, planning, vi: vi.as_deref(), time };
         let mut status = self.status.line(&self.settings.status, now, columns, theme);
@@ -353,6 +365,7 @@ impl App {
     /// Returns the transcript as plain rows of at most `columns`, from its `latest` items; in the inline form, the rows
     /// that are not in the terminal's scrollback yet.
     pub fn printed(&mut self, columns: usize, latest: usize, now: Duration) -> Vec<PrintedRow> {
+        self.close_agents();
         self.transcript.set_look(|look| look.columns = columns);
         if self.settings.is_inline {
             let (settled, _) = self.transcript.settle(usize::MAX, now);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of all results. Beyond that, the oldest ones keep their beginning.
-const MAX_RESULTS: usize = 64 << 20;
+pub(super) const MAX_RESULTS: usize = 64 << 20;
 
 /// The runs behind the stream of events. The first one is the foreground run; the others work for it.
 #[derive(Debug, Default)]
@@ -339,7 +339,7 @@ impl Transcript {
 
     /// Shortens the oldest results until all together are small enough.
     fn shorten_results(&mut self) {
-        while self.results > MAX_RESULTS
+        while self.results > self.max_results
             && let Some(entry) = self.entries.get_mut(self.shortened)
         {
             self.shortened += 1;

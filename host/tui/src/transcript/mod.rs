@@ -30,7 +30,7 @@ pub(crate) use self::window::RowPosition;
 use crate::highlight::{HighlightJob, Highlighted, Highlights};
 use crate::rows::Row;
 use crate::theme::Theme;
-use crate::transcript::events::Runs;
+use crate::transcript::events::{MAX_RESULTS, Runs};
 use crate::transcript::region::Region;
 use crate::transcript::scrollback_rows::Settled;
 use crate::transcript::window::Position;
@@ -79,6 +79,8 @@ pub(crate) struct Transcript {
     settled: Settled,
     /// Bytes of all results, and the index of the first item that may be long.
     results: usize,
+    /// Bytes of all results, beyond which the oldest ones keep their beginning.
+    max_results: usize,
     shortened: usize,
     /// Item and row of the match that the search shows.
     found: Option<(usize, usize)>,
@@ -111,11 +113,23 @@ impl Transcript {
             selected: None,
             settled: Settled::default(),
             results: 0,
+            max_results: MAX_RESULTS,
             shortened: 0,
             found: None,
             is_at_edge: false,
             region: None,
         }
+    }
+
+    /// Creates a transcript whose results have at most so many bytes.
+    pub(crate) fn within(theme: Theme, max_results: usize) -> Self {
+        Self { max_results, ..Self::new(theme) }
+    }
+
+    /// Exchanges the content with another transcript's, which gets this one's look.
+    pub(crate) fn exchange(&mut self, other: &mut Self) {
+        other.set_look(|look| look.clone_from(&self.look));
+        std::mem::swap(self, other);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -141,12 +155,6 @@ impl Transcript {
     /// Adds a line of the host.
     pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>) {
         self.push(TranscriptItem::Note(tone, text.into()));
-    }
-
-    /// Returns the number of sub-agents and branches that have not ended.
-    pub(crate) fn agents_at_work(&self) -> usize {
-        let agents = self.runs.items().filter_map(|at| self.entries.get(at));
-        agents.filter(|entry| matches!(&entry.item, TranscriptItem::Agent(agent) if agent.end.is_none())).count()
     }
 
     /// Removes everything, for another session.

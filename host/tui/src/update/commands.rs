@@ -18,6 +18,7 @@ impl App {
         let known = self.commands.iter().find(|command| command.name == name);
         let Some(command) = known.and_then(|known| known.ui_command(argument)) else { return false };
         match (command, argument) {
+            (UiCommand::Agents, _) => self.toggle_agents(),
             (UiCommand::Quit, _) => self.quit(now),
             (UiCommand::Copy, argument) => self.copy_command(argument, now),
             (UiCommand::Edit, text) => self.requests.push(UiRequest::Edit(text.to_owned())),

@@ -37,7 +37,7 @@ impl App {
         if is_over || action.is_some() || !is_plain(key) {
             self.hint = None;
         }
-        if self.reads_above(key) && self.scroll(action, now) {
+        if self.reads_above(key) && (self.toggles_agents(action) || self.scroll(action, now)) {
             return;
         }
         self.type_ahead(key, action);
@@ -65,6 +65,9 @@ impl App {
         if let Some(picker) = &mut self.picker {
             let picked = picker.key(key, action, now);
             return self.picked(picked, now);
+        }
+        if self.agents_key(key, action, now) {
+            return;
         }
         if self.search.is_some() {
             return self.search_key(key, action, now);
@@ -145,6 +148,7 @@ impl App {
             Action::Models => self.requests.push(UiRequest::List(Pick::Model)),
             Action::Sessions => self.requests.push(UiRequest::List(Pick::Session)),
             Action::Queue => self.list_queue(now),
+            Action::Agents => self.toggle_agents(),
             Action::Unfold => {
                 self.transcript.forget_folds();
                 self.change_look(|look| look.is_unfolded = !look.is_unfolded);
@@ -238,6 +242,9 @@ impl App {
             }
             return;
         }
+        if self.send_to_agent(now) {
+            return;
+        }
         // A backslash at the end continues the message, for terminals without another key.
         if self.composer.text().ends_with('\\') && self.composer.cursor() == self.composer.text().len() {
             self.composer.delete(Motion::Left);
@@ -258,7 +265,7 @@ impl App {
     }
 
     fn interrupt(&mut self) {
-        if self.close_popup() || self.transcript.unselect() || self.end_view() {
+        if self.close_popup() || self.transcript.unselect() || self.leave_agent() || self.end_view() {
             return;
         }
         if self.status.is_busy() {

@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, a file or a terminal: the time comes with each input, and every action is a [`UiRequest`].
 //! Tests therefore feed inputs and compare screens.
 
+mod agents;
 mod commands;
 mod completion;
 mod keys;
@@ -14,6 +15,7 @@ mod vi_keys;
 
 pub(crate) use self::completion::Popup;
 
+use self::agents::AgentsView;
 use self::plan::Planning;
 use self::queue::InputQueue;
 use self::vi_keys::ViView;
@@ -123,6 +125,7 @@ pub struct App {
     /// The approval modes besides the usual ones that were in effect, so that a key may come back to them.
     chosen_modes: Vec<String>,
     mode_cycle: plan::ModeCycle,
+    pub(crate) agents: AgentsView,
     pub(crate) vi: Vi,
     pub(crate) vi_view: ViView,
     /// In the inline form, true while the screen shows the whole conversation.
@@ -174,6 +177,7 @@ impl App {
             planning: Planning::default(),
             chosen_modes: Vec::new(),
             mode_cycle: plan::ModeCycle::default(),
+            agents: AgentsView::default(),
             vi: Vi::default(),
             vi_view: ViView::default(),
             is_viewing: false,
@@ -200,6 +204,7 @@ impl App {
         ) {
             self.close_command_line();
         }
+        let shown = self.put_agent_back(&input);
         match input {
             Input::Terminal(event) => self.terminal(&event, now),
             Input::Event(event) => self.event(&event, now),
@@ -212,6 +217,8 @@ impl App {
                 self.transcript.clear();
                 self.status.cached_at = None;
                 self.transcript.history(&events);
+                self.agents = AgentsView::default();
+                self.agents.tree.replace(&events);
                 if self.settings.is_inline {
                     self.transcript.settle_history();
                 }
@@ -273,6 +280,7 @@ impl App {
             }
             Input::Tick => self.tick(now),
         }
+        self.show_agent_again(shown);
         self.search_completions();
         self.watch_draft(now);
         self.watch_preview();
@@ -327,6 +335,7 @@ impl App {
         if matches!(event.kind, EventKind::AgentStart { .. }) && !self.status.is_busy() {
             self.status.begin(now);
         }
+        self.agents.tree.event(event, Some(now));
         if self.transcript.event(event, now) {
             self.status.event(&event.kind, now);
             self.queue.event(&event.kind);
@@ -431,7 +440,7 @@ impl App {
     /// Returns whether [`App::draw`] has to show the whole conversation on a separate screen, although the form is
     /// inline.
     pub fn is_viewing(&self) -> bool {
-        self.is_viewing
+        self.is_viewing || (self.settings.is_inline && self.agents.is_shown())
     }
 
     /// Returns the state that the status line shows.

@@ -43,6 +43,11 @@ impl App {
     }
 
     fn wheel(&mut self, is_down: bool, now: Duration) {
+        if self.agents.is_listing() && self.approval.is_none() && self.picker.is_none() {
+            let code = if is_down { KeyCode::Down } else { KeyCode::Up };
+            self.agents_key(KeyEvent::new(code, KeyModifiers::NONE), None, now);
+            return;
+        }
         let is_reading = self.approval.is_some() || self.dialog.is_some() || self.is_deciding();
         if let Some(picker) = self.picker.as_mut().filter(|_| !is_reading) {
             let code = if is_down { KeyCode::Down } else { KeyCode::Up };
@@ -112,6 +117,7 @@ impl App {
     fn find_place(&mut self, row: usize, now: Duration) -> Option<RowPosition> {
         // Completions cover the end of the transcript.
         let is_free = self.popup.is_none() && row < self.height;
+        let is_free = is_free && !self.agents.is_listing();
         let shown = is_free.then(|| self.transcript.visible(self.height, now))?;
         shown.get(row).map(|(place, _)| *place)
     }

@@ -1,6 +1,7 @@
 //! Tests of the UI as a whole: inputs in, screens and requests out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod agents;
 mod branches;
 mod calls;
 mod code;

@@ -14,6 +14,7 @@ macro_rules! actions {
 }
 
 actions! {
+    agents,
     btw,
     choose_model,
     choose_session,
@@ -51,6 +52,7 @@ mod tests {
         let open: Vec<&str> =
             ACTIONS.iter().filter(|action| action.is_for_all_plugins()).map(|action| action.name()).collect();
         let expected = [
+            "agents",
             "btw",
             "choose-model",
             "choose-session",

@@ -61,6 +61,9 @@ impl Ui {
                 Err(failure) => self.input(Input::Remark(failure.message())),
             },
             UiRequest::Steer(text) => self.steer(text),
+            UiRequest::SteerAgent { run_id, text } => self.steer_agent(&run_id, text),
+            UiRequest::EndAgent(run_id) if self.to.base.running_agents.end(&run_id) => {}
+            UiRequest::EndAgent(_) => self.input(Input::Remark("it has ended".to_owned())),
             // A command of the user is no call of the agent.
             UiRequest::InterruptCalls if !self.to.agent.is_running() => self.interrupt(),
             UiRequest::InterruptCalls => self.to.agent.config().inbox.steering.urge(),
@@ -120,6 +123,16 @@ impl Ui {
         self.steered.extend(with_it.iter().cloned());
         let steering = self.to.agent.config().inbox.steering;
         with_it.into_iter().chain([message]).for_each(|message| steering.push_patient(message));
+    }
+
+    /// Adds a message to a sub-agent's run. A text that came too late returns to the editor.
+    fn steer_agent(&mut self, run_id: &str, text: String) {
+        let (message, problems) = with_images(&self.to.base, &self.to.info.model(), text.clone().into());
+        problems.into_iter().for_each(|problem| self.to.said.push_input(Input::Note(Tone::Warning, problem)));
+        if !self.to.base.running_agents.steer(run_id, message) {
+            self.input(Input::Insert(text));
+            self.input(Input::Remark("not sent: it has ended".to_owned()));
+        }
     }
 
     /// Runs a command whose action takes effect at once.
