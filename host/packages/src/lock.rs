@@ -1,0 +1,255 @@
+//! `plugins.lock`: the versions that are installed, and the authority that the user gave each of them.
+//!
+//! The file is for people to read and for the program alone to write. A seal of its content, keyed with a secret that only
+//! the user's own processes can read, shows a change by something else. Then no package is loaded until the user looked.
+
+use pinion_files::open::{open_file, read_limited};
+use pinion_files::{AtomicWrite, Durability};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+
+/// Maximum bytes of the file, and number of packages, above any legitimate ones.
+const MAX_BYTES: u64 = 16 << 20;
+const MAX_PACKAGES: usize = 10_000;
+/// Versions of a package that are kept.
+const KEPT_RELEASES: usize = 2;
+/// The beginning of the file.
+const HEAD: &str =
+    "# Written by `pinion plugin add`, `update`, `use` and `remove`. An edit voids the seal.\nversion = 1\nseal = \"";
+/// The line that only a file with unfinished work has.
+const PENDING: &str = "\npending = ";
+
+/// Work on a package that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PendingWork {
+    /// The components of the active version are being put into the plugin directory.
+    Activate,
+    /// The components are being removed.
+    Remove,
+}
+
+/// All installed packages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PluginLock {
+    /// Packages in the order of their names.
+    #[serde(default, rename = "package", skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<LockedPackage>,
+    /// Keys of authors that the user has seen, by the source that they sign for.
+    #[serde(default, rename = "author", skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<KnownAuthor>,
+}
+
+/// The key that the releases of a package have been signed with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct KnownAuthor {
+    /// Name of the package.
+    pub package: String,
+    /// The public key.
+    pub key: String,
+}
+
+/// An installed package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LockedPackage {
+    /// Name of the package.
+    pub name: String,
+    /// Digest of the active release.
+    pub active: String,
+    /// Work that was begun and has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pending: Option<PendingWork>,
+    /// The releases that are kept, the newest first.
+    #[serde(rename = "release")]
+    pub releases: Vec<LockedRelease>,
+}
+
+/// One version of a package that the user agreed to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LockedRelease {
+    /// Version in its manifest.
+    pub version: String,
+    /// BLAKE3 digest of all files.
+    pub digest: String,
+    /// The source that it came from.
+    pub source: String,
+    /// Digest that the source names the release by, such as `sha256:…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<String>,
+    /// Public key that signed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
+    /// Time of the installation, in seconds since 1970.
+    pub added: u64,
+    /// True if it has skills.
+    #[serde(default)]
+    pub skills: bool,
+    /// Directories of prompts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<String>,
+    /// File of MCP servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<String>,
+    /// Components.
+    #[serde(default, rename = "component", skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<LockedComponent>,
+}
+
+/// A component of a release, with the authority that it asked for and got.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LockedComponent {
+    /// Name of the plugin.
+    pub name: String,
+    /// Path in the package.
+    pub path: String,
+    /// BLAKE3 digest of its bytes.
+    pub digest: String,
+    /// Capabilities that it asked for.
+    #[serde(default)]
+    pub asked: Vec<String>,
+    /// Capabilities that the user granted.
+    #[serde(default)]
+    pub granted: Vec<String>,
+}
+
+impl LockedPackage {
+    /// Returns the active release.
+    pub fn active_release(&self) -> Option<&LockedRelease> {
+        self.releases.iter().find(|release| release.digest == self.active)
+    }
+
+    /// Adds a release in front and forgets the oldest ones, but not the one that was active.
+    pub(crate) fn add(&mut self, release: LockedRelease) {
+        let before = self.active.clone();
+        self.active.clone_from(&release.digest);
+        self.releases.retain(|known| known.digest != release.digest);
+        self.releases.insert(0, release);
+        while self.releases.len() > KEPT_RELEASES {
+            let old = self.releases.iter().rposition(|known| known.digest != before && known.digest != self.active);
+            let Some(old) = old else { break };
+            self.releases.remove(old);
+        }
+    }
+}
+
+impl LockedRelease {
+    /// Returns the component of this name.
+    pub fn component(&self, name: &str) -> Option<&LockedComponent> {
+        self.components.iter().find(|component| component.name == name)
+    }
+}
+
+/// A lock file that is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Something other than this program changed it.
+    #[error("something other than pinion changed it")]
+    Edited,
+    /// It cannot be read or written, or other users can.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl PluginLock {
+    /// Returns the package of this name.
+    pub fn package(&self, name: &str) -> Option<&LockedPackage> {
+        self.packages.iter().find(|package| package.name == name)
+    }
+
+    /// Returns the agreed component of the plugin `name` with these bytes, in any kept release.
+    pub fn agreed(&self, name: &str, digest: &str) -> Option<&LockedComponent> {
+        let releases = self.packages.iter().flat_map(|package| &package.releases);
+        let mut components = releases.filter_map(|release| release.component(name));
+        components.find(|component| component.digest == digest)
+    }
+
+    /// Returns whether a plugin of this name belongs to a package.
+    pub fn manages(&self, name: &str) -> bool {
+        self.packages.iter().flat_map(|package| &package.releases).any(|release| release.component(name).is_some())
+    }
+
+    /// Reads the file and checks its seal. A missing file is empty.
+    ///
+    /// # Errors
+    /// The file is damaged, was edited, or is accessible to other users.
+    pub fn read(path: &Path, key: &[u8; 32]) -> Result<Self, LockError> {
+        let Some(text) = read_text(path)? else { return Ok(Self::default()) };
+        let rest = text.strip_prefix(HEAD).ok_or(LockError::Edited)?;
+        let (seal, body) = rest.split_once("\"\n").ok_or(LockError::Edited)?;
+        // Not in constant time: the file is next to the key, for the same reader.
+        if seal != seal_of(body, key) {
+            return Err(LockError::Edited);
+        }
+        let invalid = |error: toml::de::Error| io::Error::other(error.message().to_owned());
+        Ok(toml::from_str(body).map_err(invalid)?)
+    }
+
+    /// Returns whether the file names unfinished work, without checking its seal.
+    pub(crate) fn has_pending(path: &Path) -> bool {
+        read_text(path).ok().flatten().is_some_and(|text| text.contains(PENDING))
+    }
+
+    /// Returns whether the file may name a release with skills or prompts, without parsing it.
+    pub(crate) fn may_have_content(path: &Path) -> bool {
+        let has_content = |text: String| text.contains("\nskills = true") || text.contains("\nprompts = ");
+        read_text(path).ok().flatten().is_some_and(has_content)
+    }
+
+    /// Reads a file whose seal does not matter, to show it to the user.
+    pub(crate) fn read_unsealed(path: &Path) -> Result<Self, LockError> {
+        let Some(text) = read_text(path)? else { return Ok(Self::default()) };
+        let mut table: toml::Table =
+            toml::from_str(&text).map_err(|error| io::Error::other(error.message().to_owned()))?;
+        table.remove("version");
+        table.remove("seal");
+        Ok(table.try_into().map_err(|error: toml::de::Error| io::Error::other(error.message().to_owned()))?)
+    }
+
+    /// Replaces the file in one step. The caller holds the lock of the store.
+    pub(crate) fn write(&mut self, path: &Path, key: &[u8; 32]) -> Result<(), LockError> {
+        if self.packages.len() > MAX_PACKAGES {
+            return Err(io::Error::other(format!("more than {MAX_PACKAGES} packages")).into());
+        }
+        self.packages.sort_by(|one, other| one.name.cmp(&other.name));
+        let body = toml::to_string(&self).map_err(io::Error::other)?;
+        let text = format!("{HEAD}{}\"\n{body}", seal_of(&body, key));
+        AtomicWrite::private().durability(Durability::ContentAndName).replace(path, text.as_bytes())?;
+        Ok(())
+    }
+}
+
+fn seal_of(body: &str, key: &[u8; 32]) -> String {
+    blake3::keyed_hash(key, body.as_bytes()).to_hex().to_string()
+}
+
+fn read_text(path: &Path) -> io::Result<Option<String>> {
+    match open_file(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        opened => check_private(&opened?)?,
+    }
+    let bytes = read_limited(path, MAX_BYTES)?;
+    String::from_utf8(bytes).map(Some).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
+/// Checks that only this user can write or read a file.
+#[cfg(unix)]
+fn check_private(file: &std::fs::File) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    match file.metadata()?.mode() & 0o077 {
+        0 => Ok(()),
+        _ => Err(io::Error::other("other users can access it (it must have mode 0600)")),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_private(_file: &std::fs::File) -> io::Result<()> {
+    Ok(())
+}
