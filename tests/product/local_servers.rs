@@ -64,8 +64,7 @@ async fn list_of_models_says_what_is_loaded_on_this_machine() {
         terminal.wait_for("lists commands");
         terminal.keys("\x1bm");
         terminal.wait_for("models ");
-        terminal.keys("machine");
-        terminal.wait_for("on this machine, loaded · 8 k context");
+        terminal.wait_for("on this machine, loaded");
         terminal.wait_for("lm-studio/gemma");
         assert_eq!(terminal.exit().0, Some(0));
     })

@@ -150,8 +150,8 @@ fn planner_is_read_only_whatever_was_approved() {
         .filter(|event| event["type"] == "message_end" && event["message"]["role"] == "tool_result")
         .map(|event| event["message"]["content"][0]["text"].as_str().unwrap().to_owned())
         .collect();
-    for (result, tool) in results.iter().zip(["write", "edit", "bash"]) {
-        assert!(result.starts_with(&format!("There is no tool `{tool}`")), "{result}");
+    for result in &results[..3] {
+        assert!(result.starts_with("Denied: in plan mode, only tools that read can be called"), "{result}");
     }
     assert!(results[3].contains("hello"), "{results:?}");
     let changed: Vec<PathBuf> = files(&pinion.workspace()).into_keys().collect();

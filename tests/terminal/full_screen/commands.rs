@@ -95,29 +95,6 @@ fn invalid_edit_of_a_plan_is_continued() {
 }
 
 #[test]
-fn kept_plan_is_edited_later() {
-    let pinion = Pinion::default();
-    let editor = pinion.write("../editor", "#!/bin/sh\necho '## Edited' > \"$1\"\n");
-    std::fs::set_permissions(&editor, Permissions::from_mode(0o755)).unwrap();
-    let script = pinion.script(&[say("finished"), plan()]);
-    let mut command = pinion.command(["--ui", "full", "--replay", script.to_str().unwrap(), "go"]);
-    command.env("EDITOR", editor);
-    let mut terminal = Terminal::start(&command, SIZE, "");
-    terminal.wait_for("finished");
-    terminal.keys("/edit-plan\r");
-    terminal.wait_for("there is no plan in `.pinion/plans`");
-    terminal.keys("/plan fix it\r");
-    terminal.wait_for_then("execute the plan", "4 of 4");
-    terminal.keys("\x1b");
-    terminal.wait_for("executes the plan");
-    terminal.keys("/edit-plan\r");
-    terminal.wait_for_then("Edited", "4 of 4");
-    assert_eq!(std::fs::read_to_string(pinion.workspace().join(".pinion/plans/fix-it.md")).unwrap(), "## Edited\n");
-    terminal.keys("\x1b");
-    assert_eq!(terminal.exit().0, Some(0));
-}
-
-#[test]
 fn context_and_copies_are_shown() {
     let pinion = Pinion::default();
     let mut terminal = conversation(&pinion, &[say("finished")], "");
