@@ -29,6 +29,8 @@ pub enum UiCommand {
     Plan,
     /// Ends the conversation.
     Quit,
+    /// Opens the list of settings.
+    Settings,
     /// Changes the colours.
     Theme,
 }

@@ -34,6 +34,8 @@ pub enum Pick {
     Queue,
     /// Keys and their actions.
     Keys,
+    /// Settings of the UI.
+    Settings,
 }
 
 impl Pick {
@@ -53,6 +55,7 @@ impl Pick {
             Self::Provider => "providers",
             Self::Queue => "queue",
             Self::Keys => "keys",
+            Self::Settings => "settings",
         }
     }
 }

@@ -146,7 +146,7 @@ impl Picker {
         let query = self.query.text();
         self.matches = match self.pick {
             // An action is looked for by its key and by its effect.
-            Pick::Keys => {
+            Pick::Keys | Pick::Settings => {
                 let texts: Vec<String> =
                     self.choices.iter().map(|choice| format!("{} {}", choice.label, choice.detail)).collect();
                 filter(query, texts.iter().map(String::as_str), MAX_MATCHES)
@@ -340,7 +340,8 @@ impl Picker {
         let mut rows = Vec::new();
         let lead = Lead::same(vec![StyledPiece::new("  ", theme.text)]);
         // The row of an action may be too short for its description; a low list keeps most rows for its choices.
-        if let Some(choice) = self.choice().filter(|_| self.pick == Pick::Keys && height >= 6) {
+        if let Some(choice) = self.choice().filter(|_| matches!(self.pick, Pick::Keys | Pick::Settings) && height >= 6)
+        {
             wrap(&[StyledPiece::new(&choice.detail, theme.text)], columns, &lead, &mut rows);
             rows.truncate(if height < 12 { 2 } else { rows.len() });
         }
@@ -378,6 +379,9 @@ impl Picker {
             Pick::History => "enter edits the message again · esc closes",
             Pick::Model if self.choice().is_none() => "enter uses this name · esc closes",
             Pick::Keys => "enter does it · `/` lists commands, `@` files, and `!` runs a shell command · esc closes",
+            Pick::Settings => {
+                "enter changes it for this conversation; names in backticks are keys of the config · esc closes"
+            }
             Pick::Model | Pick::Palette | Pick::Theme | Pick::Provider => "enter chooses · esc closes",
         }
     }

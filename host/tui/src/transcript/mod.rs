@@ -136,6 +136,11 @@ impl Transcript {
         self.entries.len()
     }
 
+    /// Returns the way items are rendered.
+    pub(crate) fn look(&self) -> &Look {
+        &self.look
+    }
+
     /// Changes the look. All rows are rendered again when they are next shown.
     pub(crate) fn set_look(&mut self, change: impl FnOnce(&mut Look)) {
         let before = self.look.clone();

@@ -22,6 +22,7 @@ impl App {
             (UiCommand::Quit, _) => self.quit(now),
             (UiCommand::Copy, argument) => self.copy_command(argument, now),
             (UiCommand::Edit, text) => self.requests.push(UiRequest::Edit(text.to_owned())),
+            (UiCommand::Settings, _) => self.list_settings(now),
             (UiCommand::Keys, _) => self.list_keys(now),
             (UiCommand::ChooseSession, _) => self.requests.push(UiRequest::List(Pick::Session)),
             (UiCommand::ChooseModel, _) => self.requests.push(UiRequest::List(Pick::Model)),

@@ -101,7 +101,9 @@ impl App {
             Picked::Queued(number, change) => return self.change_queue(number, change, now),
             other => return self.session_picked(other, now),
         };
-        match self.picker.take().map(|picker| picker.pick) {
+        let picker = self.picker.take();
+        match picker.as_ref().map(|picker| picker.pick) {
+            Some(Pick::Settings) => picker.into_iter().for_each(|list| self.setting_picked(list, &choice.value, now)),
             Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
             Some(Pick::Session | Pick::AllSessions) if self.status.is_busy() => self.hint(BUSY, now),
             Some(Pick::Session | Pick::AllSessions) => {

@@ -11,6 +11,7 @@ mod lists;
 mod mouse;
 mod plan;
 mod queue;
+mod settings_list;
 mod vi_keys;
 
 pub(crate) use self::completion::Popup;

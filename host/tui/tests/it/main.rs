@@ -20,6 +20,7 @@ mod quitting;
 mod random;
 mod screens;
 mod search;
+mod settings;
 mod setup;
 mod states;
 mod status;

@@ -131,7 +131,7 @@ fn blocks(text: &str) -> Vec<DrawingBlock> {
 /// Returns each input, with this text wherever it has any. The parts of highlighted code come from [`Ui::buffer`], and events
 /// from [`events`].
 pub(crate) fn inputs(text: &str) -> Vec<Input> {
-    use Pick::{AllSessions, History, Model, Palette, Plan, Provider, Queue, Session, Theme as Themes};
+    use Pick::{AllSessions, History, Model, Palette, Plan, Provider, Queue, Session, Settings, Theme as Themes};
     let own = || text.to_owned();
     let choice = || PickChoice { value: own(), label: own(), detail: own() };
     let dialog = |kind| Input::Dialog(7, Dialog { plugin: own(), question: own(), kind });
@@ -194,7 +194,7 @@ pub(crate) fn inputs(text: &str) -> Vec<Input> {
         Input::Theme(Theme::colours()),
         Input::Tick,
     ];
-    let lists = [Model, Session, AllSessions, Palette, History, Plan, Themes, Provider, Queue];
+    let lists = [Model, Session, AllSessions, Palette, History, Plan, Themes, Provider, Queue, Settings];
     inputs.extend(lists.map(|list| Input::Choices(list, vec![choice(); 3])));
     inputs
 }

@@ -71,6 +71,7 @@ impl Ui {
             at_once("plan", UiCommand::Plan),
             bare("quit", UiCommand::Quit),
             bare("resume", UiCommand::ChooseSession),
+            at_once("settings", UiCommand::Settings),
             at_once("theme", UiCommand::Theme),
         ];
         ui.input(Input::Commands(ui.commands.clone()));

@@ -38,6 +38,7 @@ actions! {
     quit,
     redo,
     rewind,
+    settings,
     theme,
     thinking,
     undo,
@@ -63,6 +64,7 @@ mod tests {
             "editor",
             "keys",
             "quit",
+            "settings",
             "theme",
             "thinking",
         ];
