@@ -37,6 +37,7 @@ commands! {
     context,
     copy,
     diff,
+    edit_plan,
     editor,
     execute,
     export,
@@ -50,6 +51,7 @@ commands! {
     plan,
     redo,
     rewind,
+    settings,
     theme,
     thinking,
     undo,
@@ -80,7 +82,8 @@ export!(Commands, exports = [commands, lifecycle], asks = { "catalog": true });
 
 /// Returns the commands that the user did not leave out.
 fn offered(settings: &Settings) -> Vec<Command> {
-    let is_left_out = |name: &str| settings.leave_out.iter().any(|left| left.trim_start_matches('/') == name);
+    let is_left_out =
+        |name: &str| settings.leave_out.iter().any(|left| left.trim_start_matches('/').replace('-', "_") == name);
     COMMANDS.iter().filter(|(name, _)| !is_left_out(name)).map(|(_, command)| command()).collect()
 }
 

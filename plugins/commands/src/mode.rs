@@ -4,5 +4,5 @@ use pinion_plugin_sdk::prelude::*;
 
 /// Returns the command.
 pub(crate) fn command() -> Command {
-    Command::for_action("mode", "Show or change what needs approval", "mode").argument("[ask|smart|edits|plan|all]")
+    Command::for_action("mode", "Show or change what needs approval", "mode").argument("[ask|confirm|smart|edits|plan|all]")
 }
