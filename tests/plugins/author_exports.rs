@@ -56,6 +56,7 @@ const USUAL: Exports = Exports {
     before_prompt: false,
     before_compaction: false,
     session_events: false,
+    functions: false,
 };
 
 /// A guard denies a call. Before it is written, the project exports no hooks, which would need a grant.

@@ -15,6 +15,7 @@ mod many_plugins;
 mod offers;
 mod openapi;
 mod packing;
+mod plain;
 mod plugin_test;
 mod registry;
 mod released;

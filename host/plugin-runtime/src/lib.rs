@@ -55,6 +55,7 @@ mod loading;
 mod manifest;
 #[cfg(feature = "openapi")]
 mod openapi;
+mod plain;
 mod policy;
 mod registry;
 mod runtime;

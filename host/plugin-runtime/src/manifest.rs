@@ -1,18 +1,22 @@
 //! The self-description of a component, read without compiling or running it.
 //!
 //! The custom section `pinion:manifest` holds JSON; the SDK's macro writes it into the core module, `pinion plugin pack`
-//! appends it to the component. The lists of imports and exports come from the component itself.
+//! appends it to the component. The lists of imports and exports come from the component itself. A component without
+//! the section and without exports of `pinion:plugin` has a manifest that [`crate::plain`] derives.
 
 use crate::capability::table::Asks;
 use crate::loading::component_sizes::Sizes;
 use crate::loading::wording;
+use crate::plain::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
+use crate::plain::manifest::{file_plugin_name, is_plain_interface, plain_manifest};
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_limits::{Limits, PartialLimits};
 use pinion_protocol::HookPoint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use wasmparser::{Parser, Payload};
+use std::path::Path;
+use wasmparser::{ComponentExternalKind, Parser, Payload};
 
 /// The version of the contract that this host speaks.
 pub const API_VERSION: &str = "0.1.0";
@@ -25,6 +29,9 @@ pub const MANIFEST_SECTION: &str = "pinion:manifest";
 
 /// The most bytes of a manifest; no honest one is longer.
 const MAX_MANIFEST_BYTES: usize = 64 * 1024;
+
+/// The most bytes of the name of a plugin, a tool or a command.
+pub(crate) const MAX_NAME_BYTES: usize = 64;
 
 /// The manifest section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +109,9 @@ pub struct Exports {
     pub before_compaction: bool,
     /// `session-events`.
     pub session_events: bool,
+    /// Functions of its own, which become tools because it exports nothing else of this list.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub functions: bool,
 }
 
 /// The self-description of a component.
@@ -113,6 +123,9 @@ pub struct Inspection {
     pub imports: BTreeSet<String>,
     /// The interfaces that it exports.
     pub exports: Exports,
+    /// Doc comments of its plain functions.
+    #[serde(default, skip_serializing_if = "FunctionTexts::is_empty")]
+    pub(crate) documentation: FunctionTexts,
 }
 
 /// The reason why a file is not a plugin for this host.
@@ -161,19 +174,40 @@ impl Inspection {
     /// # Errors
     /// The bytes are not a plugin for this host; the error says why and how to fix it.
     pub fn from_component(bytes: &[u8]) -> Result<Self, ManifestError> {
+        Self::read(bytes, None)
+    }
+
+    /// Reads the self-description of a component in a file. The file's name is the plugin's name if the component has
+    /// no manifest and exports plain functions.
+    ///
+    /// # Errors
+    /// As [`Inspection::from_component`].
+    pub fn from_file(bytes: &[u8], path: &Path) -> Result<Self, ManifestError> {
+        Self::read(bytes, Some(path))
+    }
+
+    fn read(bytes: &[u8], path: Option<&Path>) -> Result<Self, ManifestError> {
         let sections = Sections::read(bytes)?;
-        let manifest = parse_manifest(sections.manifest.ok_or(ManifestError::Missing)?)?;
+        let is_plain = sections.has_functions && !sections.exports.iter().any(|name| our_interface(name).is_some());
+        let manifest = match (sections.manifest, path.and_then(file_plugin_name)) {
+            (Some(data), _) => parse_manifest(data)?,
+            (None, Some(name)) if is_plain => {
+                plain_manifest(bytes, name, &sections.exports).map_err(|e| not_a_component(&e))?
+            }
+            (None, _) => return Err(ManifestError::Missing),
+        };
         check_api(&manifest.api)?;
         for interface in sections.imports.iter().chain(&sections.exports) {
             if let Some(version) = api_version(interface) {
                 check_api(version)?;
             }
         }
-        let exports = Exports::among(&sections.exports);
+        let exports = Exports { functions: is_plain, ..Exports::among(&sections.exports) };
         if exports == (Exports { state: exports.state, ..Exports::default() }) {
             return Err(ManifestError::NoExports);
         }
-        Ok(Self { manifest, imports: sections.imports, exports })
+        let documentation = sections.documentation.filter(|_| is_plain).map(function_texts).unwrap_or_default();
+        Ok(Self { manifest, imports: sections.imports, exports, documentation })
     }
 
     /// Returns the interfaces of `pinion:plugin` that it imports, without package and version.
@@ -198,6 +232,7 @@ impl Exports {
             before_prompt: has("before-prompt"),
             before_compaction: has("before-compaction"),
             session_events: has("session-events"),
+            functions: false,
         }
     }
 
@@ -229,10 +264,14 @@ fn not_a_component(error: &wasmparser::BinaryReaderError) -> ManifestError {
 }
 
 /// The parts of the binary that matter here.
+#[derive(Default)]
 struct Sections<'a> {
     manifest: Option<&'a [u8]>,
     imports: BTreeSet<String>,
     exports: BTreeSet<String>,
+    /// True if a function is exported, or an interface that may be plain.
+    has_functions: bool,
+    documentation: Option<&'a [u8]>,
 }
 
 impl<'a> Sections<'a> {
@@ -246,7 +285,7 @@ impl<'a> Sections<'a> {
         if !bytes.starts_with(b"\0asm") {
             return Err(ManifestError::NotAComponent("it does not begin like a WebAssembly file".to_owned()));
         }
-        let mut sections = Self { manifest: None, imports: BTreeSet::new(), exports: BTreeSet::new() };
+        let mut sections = Self::default();
         let mut sizes = Sizes::default();
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload.map_err(|e| not_a_component(&e))?;
@@ -259,6 +298,9 @@ impl<'a> Sections<'a> {
                 {
                     sections.manifest = Some(section.data());
                 }
+                Payload::CustomSection(section) if section.name() == DOCUMENTATION_SECTION && depth == 0 => {
+                    sections.documentation = Some(section.data());
+                }
                 Payload::ComponentImportSection(reader) if depth == 0 => {
                     for import in reader {
                         let import = import.map_err(|e| not_a_component(&e))?;
@@ -268,7 +310,13 @@ impl<'a> Sections<'a> {
                 Payload::ComponentExportSection(reader) if depth == 0 => {
                     for export in reader {
                         let export = export.map_err(|e| not_a_component(&e))?;
-                        sections.exports.insert(export.name.name.to_owned());
+                        let name = export.name.name;
+                        sections.has_functions |= match export.kind {
+                            ComponentExternalKind::Func => true,
+                            ComponentExternalKind::Instance => is_plain_interface(name),
+                            _ => false,
+                        };
+                        sections.exports.insert(name.to_owned());
                     }
                 }
                 _ => {}
@@ -372,7 +420,13 @@ fn api_version(interface: &str) -> Option<&str> {
 
 /// 1 to 64 of `a-z A-Z 0-9 _ -`: names of plugins, tools and commands.
 pub(crate) fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[cfg(test)]

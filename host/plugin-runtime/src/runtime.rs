@@ -149,7 +149,7 @@ impl Runtime {
         let current = self.registry.current();
         let loaded = current.loaded().iter().find(|loaded| *loaded.program().name == *plugin)?;
         let generation = &loaded.generation;
-        let description = describe(&self.shared, &generation.program).await.ok()?;
+        let description = describe(&self.shared, &generation.program, &generation.inspection).await.ok()?;
         let described =
             Described::new(generation.inspection.clone(), &generation.digest, &generation.program.config, description);
         serde_json::to_string_pretty(&described).ok()

@@ -122,7 +122,7 @@ impl ProjectContent {
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         match blake3::hash(&bytes).to_hex().as_str() == digest {
-            true => Inspection::from_component(&bytes).map_err(|error| line(&error.to_string())),
+            true => Inspection::from_file(&bytes, Path::new(path)).map_err(|error| line(&error.to_string())),
             false => Err("it is being changed".to_owned()),
         }
     }

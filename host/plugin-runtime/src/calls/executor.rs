@@ -5,6 +5,7 @@ use crate::calls::instance::{InstanceJob, Live, Setup};
 use crate::calls::progress_relay::Relay;
 use crate::convert;
 use crate::loading::lists::ListedTool;
+use crate::plain;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
@@ -44,7 +45,9 @@ impl ToolExecutor for Runtime {
                 return Err(ToolError::Changed { tool: name }).into();
             }
             let declared = loaded.get(tool).effects.cut_to(call.at_most);
-            if let Some(denied) = loaded.program().authority.missing(declared) {
+            // An import is not a need: a plain component runs without the grant.
+            let is_plain = loaded.generation.inspection.exports.functions;
+            if let Some(denied) = loaded.program().authority.missing(declared).filter(|_| !is_plain) {
                 return Err(ToolError::Denied { tool: name, reason: denied.to_string() }).into();
             }
             let relay = Arc::new(Relay::default());
@@ -169,13 +172,18 @@ impl InstanceJob for CallTool {
     type Answer = Option<Result<wit::ToolOutput, wit::ToolError>>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
-        let export = live.exported().tools.ok_or(GuestError::NotExported("tools"))?;
         if self.is_current.as_ref().is_some_and(|is_current| !is_current()) {
             return Ok(None);
         }
-        let parameters = (&self.context, self.name.as_str(), self.input.as_str());
-        let (answer,) =
-            live.call::<_, (Result<wit::ToolOutput, wit::ToolError>,)>(&export.call_tool, parameters).await?;
+        let answer = match live.functions() {
+            Some(functions) => plain::call::call(live, &functions, &self.name, &self.input).await?,
+            None => {
+                let export = live.exported().tools.ok_or(GuestError::NotExported("tools"))?;
+                let parameters = (&self.context, self.name.as_str(), self.input.as_str());
+                let (answer,) = live.call(&export.call_tool, parameters).await?;
+                answer
+            }
+        };
         let bytes = answer.as_ref().map_or_else(convert::error_bytes, convert::output_bytes);
         live.state().spend_output(bytes)?;
         let state = live.state();

@@ -16,6 +16,7 @@ use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::host_info::GenerationSettings;
 use crate::loading::instance_template::{Code, Exported, InstanceTemplate};
+use crate::plain::functions::PlainFunctions;
 use crate::runtime_shared::Shared;
 use pinion_plugin_engine::create_images;
 use pinion_plugin_limits::{CallClock, Circumstances, Deadline, FaultKind, GuestError, PluginFault, Stopped, Waits};
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use wasmtime::Store;
-use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower};
+use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower, Val};
 
 /// Computing time before a call leaves the thread of its caller.
 const MAX_HERE: Duration = Duration::from_millis(5);
@@ -74,6 +75,11 @@ impl<'a> Live<'a> {
         self.code.exported
     }
 
+    /// The functions of a plain component.
+    pub(crate) fn functions(&self) -> Option<Arc<PlainFunctions>> {
+        self.code.functions.clone()
+    }
+
     pub(crate) fn state(&mut self) -> &mut State {
         self.store.data_mut()
     }
@@ -98,6 +104,20 @@ impl<'a> Live<'a> {
     {
         let function = self.instance.get_typed_func::<P, R>(&mut *self.store, export)?;
         function.call_async(&mut *self.store, parameters).await
+    }
+
+    /// Calls an exported function whose types are known only now. The parameters must fit them.
+    pub(crate) async fn call_values(
+        &mut self,
+        export: &ComponentExportIndex,
+        parameters: &[Val],
+        has_result: bool,
+    ) -> wasmtime::Result<Option<Val>> {
+        let function = self.instance.get_func(&mut *self.store, export);
+        let function = function.ok_or(GuestError::NotExported("the function of the tool"))?;
+        let mut results = vec![Val::Bool(false); usize::from(has_result)];
+        function.call_async(&mut *self.store, parameters, &mut results).await?;
+        Ok(results.pop())
     }
 }
 

@@ -133,6 +133,16 @@ macro_rules! tables {
                 phrases
             }
 
+            /// Adds the widest asks for the capability that the functions of an interface of `pinion:plugin` need.
+            pub(crate) fn add_interface(&mut self, interface: &str) {
+                $(
+                    $(#[$cfg])?
+                    if $name::$Capability::INTERFACES.contains(&interface) {
+                        self.$name = $name::$Capability::MOST;
+                    }
+                )+
+            }
+
             /// Returns whether the functions of an interface of `pinion:plugin` can work with these asks.
             pub fn covers_import(&self, interface: &str) -> bool {
                 let mut is_covered = true;

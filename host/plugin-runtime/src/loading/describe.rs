@@ -3,9 +3,12 @@
 use crate::bindings::exports::pinion::plugin::offers::Offer;
 use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::{self, InstanceJob, Live, Setup};
+use crate::capability::table::Asks;
 use crate::convert;
 use crate::loading::instance_template::InstanceTemplate;
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
+use crate::manifest::Inspection;
+use crate::plain::documentation::FunctionTexts;
 use crate::runtime_shared::Shared;
 use futures_util::FutureExt as _;
 use pinion_plugin_limits::{GuestError, PluginFault};
@@ -15,13 +18,23 @@ use std::sync::Arc;
 
 /// Asks a plugin for its offer, on an instance without authority and under the limits of loading. The plugin tests
 /// itself first.
-pub(crate) async fn describe(shared: &Arc<Shared>, program: &InstanceTemplate) -> Result<Description, PluginFault> {
+pub(crate) async fn describe(
+    shared: &Arc<Shared>,
+    program: &InstanceTemplate,
+    inspection: &Inspection,
+) -> Result<Description, PluginFault> {
     let program = program.under(&shared.limits.load);
     let permit = shared.permits.describing().await;
-    instance::run_with(permit, shared, &program, Setup::without_authority(&program), Describe).await.result
+    let (texts, asks) = (inspection.documentation.clone(), inspection.manifest.capabilities.clone());
+    let job = Describe { texts, asks };
+    instance::run_with(permit, shared, &program, Setup::without_authority(&program), job).await.result
 }
 
-struct Describe;
+struct Describe {
+    /// Doc comments of plain functions.
+    texts: FunctionTexts,
+    asks: Asks,
+}
 
 impl InstanceJob for Describe {
     type Answer = Description;
@@ -31,6 +44,9 @@ impl InstanceJob for Describe {
         if let Some(lifecycle) = &exported.lifecycle {
             let (passed,) = live.call::<_, (Result<(), String>,)>(&lifecycle.self_test, ()).await?;
             passed.map_err(GuestError::SelfTest)?;
+        }
+        if let Some(functions) = live.functions() {
+            return Ok(functions.description(&self.texts, &self.asks).map_err(GuestError::List)?);
         }
         let mut description = Description::default();
         if let Some(tools) = &exported.tools {
@@ -62,6 +78,7 @@ impl InstanceJob for ListOffer {
             tools: offer.tools.into_iter().map(tool).collect(),
             commands: offer.commands.into_iter().map(command).collect(),
             instructions: offer.instructions,
+            skipped: Vec::new(),
         }))
     }
 }

@@ -12,7 +12,8 @@ use crate::loading::code::{CachedCode, CodeOrigin, HeldCode};
 use crate::loading::compile::{self, CompileJob};
 use crate::loading::describe::describe;
 use crate::loading::description_cache::{ComponentFileState, Described};
-use crate::loading::instance_template::{Code, Exported, InstanceTemplate};
+use crate::loading::instance_template::{Code, InstanceTemplate};
+use crate::loading::link_problem::link_problem;
 use crate::loading::lists::{ListedTool, Lists};
 use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;
@@ -51,6 +52,8 @@ pub(crate) struct Generation {
     pub(crate) ceiling: Arc<Ceiling>,
     /// The grants that are held back, and the reason, with a hint.
     pub(crate) held_back: Option<String>,
+    /// Phrases for the functions of a plain component that are no tools.
+    pub(crate) skipped: Vec<String>,
 }
 
 impl Generation {
@@ -73,7 +76,8 @@ impl Generation {
             Some(why) => LoadError::Policy(format!("{error:#}\n{why}")),
             None => error,
         };
-        let description = describe(shared, &linked.program).await.map_err(LoadError::from_fault).map_err(explained)?;
+        let described = describe(shared, &linked.program, &linked.inspection).await;
+        let description = described.map_err(LoadError::from_fault).map_err(explained)?;
         let (shared, source) = (shared.clone(), source.clone());
         // Checking schemas may take a while.
         blocking(move || {
@@ -115,7 +119,8 @@ impl Generation {
     }
 
     /// Puts a generation together, and checks its offer.
-    fn offering(linked: Linked, origin: CodeOrigin, description: Description) -> Result<Self, LoadError> {
+    fn offering(linked: Linked, origin: CodeOrigin, mut description: Description) -> Result<Self, LoadError> {
+        let skipped = std::mem::take(&mut description.skipped);
         let Linked { program, digest, inspection, settings, .. } = linked;
         let CutSettings { decided, grants, ceiling, held_back, hint, path, .. } = settings;
         let covered =
@@ -140,6 +145,7 @@ impl Generation {
             grants,
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
+            skipped,
         };
         generation.settle_ceiling(ceiling.is_some(), hint);
         Ok(generation)
@@ -378,7 +384,7 @@ fn inspect(
 ) -> Result<(Cow<'static, [u8]>, Inspected), LoadError> {
     let SourceMetadata { path, seen, .. } = SourceMetadata::at(source, &shared.surroundings.protected);
     let bytes = source.bytes()?;
-    let inspection = Inspection::from_component(&bytes)?;
+    let inspection = source.inspect_bytes(&bytes)?;
     let digest = blake3::hash(&bytes);
     let (manifest, hex) = (&inspection.manifest, digest.to_hex());
     let component = policy::Component { manifest, source, digest: &hex, path: path.as_deref() };
@@ -398,9 +404,10 @@ fn link(
     let pre = shared
         .linker
         .instantiate_pre(component)
-        .map_err(|error| LoadError::link("could not link the component", error))?;
-    let exported = Exported::from_component(component, &inspected.inspection.exports)?;
-    Ok(linked(shared, inspected, number, share, Some(Code { pre, exported })))
+        .map_err(|error| LoadError::link(&link_problem(&inspected.inspection.imports), error))?;
+    let Inspection { manifest, exports, .. } = &inspected.inspection;
+    let code = Code::new(pre, component, exports, &manifest.name)?;
+    Ok(linked(shared, inspected, number, share, Some(code)))
 }
 
 /// Creates the program of a component.
@@ -419,7 +426,8 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
     .with_identity(settings.identity.clone());
     let idle = (manifest.lifetime == Lifetime::Reused).then(Arc::default);
     let code = code.map(|code| {
-        let cached = CodeCacheEntry { shared: Arc::downgrade(shared), digest, exports: inspection.exports };
+        let name = manifest.name.as_str().into();
+        let cached = CodeCacheEntry { shared: Arc::downgrade(shared), digest, exports: inspection.exports, name };
         HeldCode::new(code, Box::new(cached), shared.code_in_memory.clone(), idle.clone())
     });
     let program = InstanceTemplate {
@@ -441,6 +449,8 @@ struct CodeCacheEntry {
     shared: Weak<Shared>,
     digest: blake3::Hash,
     exports: Exports,
+    /// The name of the plugin.
+    name: Arc<str>,
 }
 
 impl CachedCode for CodeCacheEntry {
@@ -453,7 +463,7 @@ impl CachedCode for CodeCacheEntry {
         let shared = self.shared.upgrade()?;
         let component = shared.cache.as_ref()?.load(&shared.engine, &self.digest)?;
         let pre = shared.linker.instantiate_pre(&component).ok()?;
-        Some(Code { pre, exported: Exported::from_component(&component, &self.exports).ok()? })
+        Code::new(pre, &component, &self.exports, &self.name).ok()
     }
 }
 

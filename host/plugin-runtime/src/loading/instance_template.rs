@@ -6,6 +6,7 @@ use crate::capability::authority::PluginAuthority;
 use crate::load_error::LoadError;
 use crate::loading::code::HeldCode;
 use crate::manifest::{Exports, export_names};
+use crate::plain::functions::PlainFunctions;
 use pinion_plugin_limits::{GuestError, Limits, Share};
 use pinion_protocol::HookPoint;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) struct InstanceTemplate {
 pub(crate) struct Code {
     pub(crate) pre: InstancePre<State>,
     pub(crate) exported: Exported,
+    /// The functions of a plain component.
+    pub(crate) functions: Option<Arc<PlainFunctions>>,
 }
 
 /// The functions that a component exports, looked up once.
@@ -102,6 +105,20 @@ impl InstanceTemplate {
     /// Copies the program with other limits, for calls on fresh instances.
     pub(crate) fn under(&self, limits: &Limits) -> Arc<Self> {
         Arc::new(Self { limits: Arc::new(limits.clone()), idle: None, ..self.clone() })
+    }
+}
+
+impl Code {
+    /// Looks up everything that the plugin of this name exports.
+    pub(crate) fn new(
+        pre: InstancePre<State>,
+        component: &Component,
+        exports: &Exports,
+        plugin: &str,
+    ) -> Result<Self, LoadError> {
+        let exported = Exported::from_component(component, exports)?;
+        let functions = exports.functions.then(|| Arc::new(PlainFunctions::from_component(component, plugin)));
+        Ok(Self { pre, exported, functions })
     }
 }
 

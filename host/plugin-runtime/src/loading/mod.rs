@@ -14,6 +14,7 @@ pub(crate) mod generation;
 pub(crate) mod index;
 pub(crate) mod instance_template;
 pub(crate) mod last_offer;
+pub(crate) mod link_problem;
 pub(crate) mod lists;
 pub(crate) mod offer;
 pub(crate) mod source;

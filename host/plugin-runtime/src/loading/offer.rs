@@ -12,6 +12,9 @@ pub(crate) struct Description {
     /// Sentences for the system prompt, from a plugin that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instructions: Option<String>,
+    /// Phrases for the functions of a plain component that are no tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) skipped: Vec<String>,
 }
 
 /// A tool, as its plugin lists it.

@@ -1,7 +1,7 @@
 //! Sources of components: this program, or a file, and the state of a file.
 
 use crate::load_error::LoadError;
-use crate::manifest::Inspection;
+use crate::manifest::{Inspection, ManifestError};
 use pinion_plugin_engine::{SourceName, read_component};
 use pinion_plugin_storage::PluginIdentity;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,15 @@ impl PluginSource {
     /// The file cannot be read, or is not a plugin for this host.
     pub fn inspect(&self) -> Result<(Inspection, String), LoadError> {
         let bytes = self.bytes()?;
-        Ok((Inspection::from_component(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+        Ok((self.inspect_bytes(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+    }
+
+    /// Reads the self-description of the component that was read from this source.
+    pub(crate) fn inspect_bytes(&self, bytes: &[u8]) -> Result<Inspection, ManifestError> {
+        match self {
+            Self::BuiltIn { .. } => Inspection::from_component(bytes),
+            Self::File { path, .. } => Inspection::from_file(bytes, path),
+        }
     }
 
     /// Reads the component. Blocks.

@@ -114,7 +114,7 @@ pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), Str
 
 /// Checks the total size of everything that a plugin offers, and its instructions.
 pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Result<(), String> {
-    let Description { tools, commands, instructions } = description;
+    let Description { tools, commands, instructions, skipped: _ } = description;
     let ListBounds { entries, total: most } = bounds;
     if tools.len().max(commands.len()) > entries {
         return Err(format!("offers more than {entries} tools or commands"));

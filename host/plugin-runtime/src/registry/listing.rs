@@ -42,6 +42,8 @@ pub struct PluginInfo {
     pub commands: Vec<String>,
     /// Phrases for the tools and commands that were left out, because other plugins have their names.
     pub left_out: Vec<String>,
+    /// Phrases for the functions of a plain component that are no tools, with the reasons.
+    pub skipped: Vec<String>,
     /// Its hooks, whether they are called or not.
     pub hooks: Vec<Hook>,
     /// Its asks and declarations, whether granted or not.
@@ -151,6 +153,7 @@ fn info(loaded: &Loaded) -> PluginInfo {
         tools: loaded.lists.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
         commands: loaded.lists.commands.iter().map(|command| command.name.clone()).collect(),
         left_out: loaded.left_out.clone(),
+        skipped: generation.skipped.clone(),
         hooks: HookPoint::ALL
             .into_iter()
             .filter(|point| generation.inspection.exports.has_hook(*point))

@@ -196,6 +196,7 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
     info.left_out.iter().for_each(|what| line("left out", what));
+    info.skipped.iter().for_each(|what| line("skipped", what));
     for hook in &info.hooks {
         let called = hook.not_called.map_or("called".to_owned(), |why| format!("never called: {why}"));
         line("hook", &format!("{} ({called})", hook.point.name()));
@@ -258,7 +259,7 @@ pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
     let component =
         read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
-    let inspection = Inspection::from_component(&component).map_err(|error| failed(&error))?;
+    let inspection = Inspection::from_file(&component, file).map_err(|error| failed(&error))?;
     let runtime = base.showing()?;
     runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else {
@@ -344,6 +345,7 @@ fn described(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Va
         "imports": info.imports,
         "tools": tools,
         "commands": info.commands,
+        "skipped": info.skipped,
         "lifetime": info.lifetime,
     })
 }

@@ -1,0 +1,28 @@
+//! The message for a component that does not link.
+
+use std::collections::BTreeSet;
+
+/// The beginnings of the interfaces that a component may import.
+const PACKAGES: [&str; 8] = [
+    "pinion:plugin/",
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:http/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
+/// Interfaces that the message names.
+const MAX_NAMED: usize = 8;
+
+/// Describes a component with these imports that does not link: they may be of packages that this host does not have.
+pub(crate) fn link_problem(imports: &BTreeSet<String>) -> String {
+    let is_unknown = |name: &&String| !PACKAGES.iter().any(|package| name.starts_with(package));
+    let unknown: Vec<String> =
+        imports.iter().filter(is_unknown).take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    match unknown.is_empty() {
+        true => "could not link the component".to_owned(),
+        false => format!("could not link the component: this host has no {}", unknown.join(", ")),
+    }
+}
