@@ -1,10 +1,12 @@
 //! Components without the SDK and without a manifest, whose functions become tools.
 
+use super::authors::{root, run};
 use pinion_agent::Authority;
 use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::{FileAccess, PartialLimits};
-use pinion_tests::{Sandbox, SandboxBuilder};
+use pinion_tests::{Pinion, Sandbox, SandboxBuilder};
 use serde_json::{Value, json};
+use std::fs;
 
 async fn sandbox() -> Sandbox {
     let sandbox = SandboxBuilder::default().guest("plain").build().await;
@@ -154,4 +156,39 @@ async fn imported_functions_decide_what_a_plain_component_asks_for() {
     granted.write("a.txt", "hello");
     let path = json!({ "path": granted.workspace().join("a.txt") });
     assert_eq!(granted.text("plain_read-text", path).await, "hello");
+}
+
+/// Released components must load under each later version of the contract, and components of later hosts here.
+#[test]
+fn component_of_a_later_patch_version_loads_if_it_links() {
+    let released = fs::read(root().join("tests/fixtures/contract-0.1.0/repeated-lines.wasm")).unwrap();
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "one line\n");
+    let renamed = |names: &[&str], to: &str| {
+        let mut bytes = released.clone();
+        for name in names {
+            let places: Vec<usize> =
+                (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name.as_bytes())).collect();
+            assert!(!places.is_empty(), "{name}");
+            let end = name.len() - to.len();
+            places.iter().for_each(|at| bytes[at + end..at + name.len()].copy_from_slice(to.as_bytes()));
+        }
+        bytes
+    };
+    let check = |name: &str, bytes: Vec<u8>| {
+        pinion.write(name, bytes);
+        run(&pinion, ["plugin", "check", name])
+    };
+    let exports = ["pinion:plugin/tools@0.1.0", "pinion:plugin/commands@0.1.0"];
+    let later = check("later.wasm", renamed(&exports, "0.1.7"));
+    assert_eq!(later.code, Some(0), "{later:?}");
+    let called = run(
+        &pinion,
+        ["plugin", "call", "later.wasm", "repeated_lines", r#"{"path":"a.txt"}"#, "--grant", "files=read"],
+    );
+    assert!(called.code == Some(0) && called.stdout.starts_with("none"), "{called:?}");
+    let named = check("named.wasm", renamed(&[r#""api":"0.1.0"#], "0.2.0"));
+    assert!(named.code == Some(0) && named.stdout.contains("made for version 0.2.0"), "{named:?}");
+    let other = check("other.wasm", renamed(&exports, "0.2.0"));
+    assert!(other.code == Some(1) && other.stderr.contains("exports version `0.2.0`"), "{other:?}");
 }

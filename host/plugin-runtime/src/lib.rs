@@ -48,6 +48,7 @@
 
 mod bindings;
 mod capability;
+mod contract_version;
 mod convert;
 mod host_info;
 mod load_error;
@@ -113,12 +114,13 @@ pub use capability::secrets::{
 pub use capability::session::SessionAccess;
 pub use capability::storage::{StorageGrant, StorageQuota};
 pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
+pub use contract_version::API_VERSION;
 pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
 pub use loading::code::CodeOrigin;
 pub use loading::offer::{ActionInfo, CommandDefinition};
 pub use loading::source::{FileOrigin, PluginSource};
-pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
+pub use manifest::{Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
 pub use pinion_plugin_engine::{

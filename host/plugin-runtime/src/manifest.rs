@@ -5,6 +5,7 @@
 //! the section and without exports of `pinion:plugin` has a manifest that [`crate::plain`] derives.
 
 use crate::capability::table::Asks;
+use crate::contract_version::{API_VERSION, is_version, other_version, series_patch};
 use crate::loading::component_sizes::Sizes;
 use crate::loading::wording;
 use crate::plain::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
@@ -12,17 +13,12 @@ use crate::plain::manifest::{file_plugin_name, is_plain_interface, plain_manifes
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_limits::{Limits, PartialLimits};
 use pinion_protocol::HookPoint;
+use pinion_protocol::text::one_line;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use wasmparser::{ComponentExternalKind, Parser, Payload};
-
-/// The version of the contract that this host speaks.
-pub const API_VERSION: &str = "0.1.0";
-
-/// The beginning of all versions of the contract with the same types. A patch version adds functions and interfaces.
-const API_SERIES: &str = "0.1.";
 
 /// The name of the custom section.
 pub const MANIFEST_SECTION: &str = "pinion:manifest";
@@ -146,13 +142,13 @@ pub enum ManifestError {
     /// A text of the manifest that is too long or contains invisible characters.
     #[error("the manifest {0}")]
     Wording(String),
-    /// Made for another version of the contract.
+    /// Exports nothing but interfaces of another version of the contract.
     #[error(
-        "made for version `{found}` of the plugin API, but this host speaks `{API_VERSION}`\n\
+        "exports version `{found}` of the plugin API, but this host speaks `{API_VERSION}`\n\
          hint: rebuild the plugin with the SDK of this version of pinion, or use a pinion that speaks `{found}`"
     )]
     ApiVersion {
-        /// The version that it was made for.
+        /// The version of an export.
         found: String,
     },
     /// Too large to be loaded.
@@ -196,18 +192,21 @@ impl Inspection {
             }
             (None, _) => return Err(ManifestError::Missing),
         };
-        check_api(&manifest.api)?;
-        for interface in sections.imports.iter().chain(&sections.exports) {
-            if let Some(version) = api_version(interface) {
-                check_api(version)?;
-            }
-        }
         let exports = Exports { functions: is_plain, ..Exports::among(&sections.exports) };
         if exports == (Exports { state: exports.state, ..Exports::default() }) {
-            return Err(ManifestError::NoExports);
+            let other = sections.exports.iter().find_map(|name| other_version(name));
+            return Err(other.map_or(ManifestError::NoExports, |version| ManifestError::ApiVersion {
+                found: one_line(version, 40),
+            }));
         }
         let documentation = sections.documentation.filter(|_| is_plain).map(function_texts).unwrap_or_default();
         Ok(Self { manifest, imports: sections.imports, exports, documentation })
+    }
+
+    /// Returns whether its manifest names a later version of the contract than this host speaks. It loads if everything
+    /// that it imports and exports links.
+    pub fn is_for_later_host(&self) -> bool {
+        !matches!(series_patch(&self.manifest.api), Some(patch) if Some(patch) <= series_patch(API_VERSION))
     }
 
     /// Returns the interfaces of `pinion:plugin` that it imports, without package and version.
@@ -218,8 +217,8 @@ impl Inspection {
 
 impl Exports {
     fn among(names: &BTreeSet<String>) -> Self {
-        // Versions were checked before.
-        let interfaces: BTreeSet<&str> = names.iter().filter_map(|name| our_interface(name)).collect();
+        let ours = names.iter().filter(|name| other_version(name).is_none());
+        let interfaces: BTreeSet<&str> = ours.filter_map(|name| our_interface(name)).collect();
         let has = |interface: &str| interfaces.contains(interface);
         Self {
             tools: has("tools"),
@@ -333,7 +332,9 @@ fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
     let unreadable = |e: serde_json::Error| ManifestError::Unreadable(e.to_string());
     // Versions first: a newer manifest may have fields that this host does not know.
     let versions: Versions = serde_json::from_slice(data).map_err(unreadable)?;
-    check_api(&versions.api)?;
+    if !is_version(&versions.api) {
+        return Err(ManifestError::Unreadable(format!("`{}` is not a version", one_line(&versions.api, 40))));
+    }
     if versions.manifest != 1 {
         return Err(ManifestError::Unreadable(format!("unknown format {}", versions.manifest)));
     }
@@ -381,7 +382,7 @@ fn take_unknown(manifest: &mut Value) -> Vec<String> {
             asks.retain(|name, _| {
                 let known = is_known(name);
                 if !known {
-                    unknown.push(pinion_protocol::text::one_line(name, 40));
+                    unknown.push(one_line(name, 40));
                 }
                 known
             });
@@ -394,28 +395,6 @@ fn take_unknown(manifest: &mut Value) -> Vec<String> {
 struct Versions {
     manifest: u32,
     api: String,
-}
-
-/// Accepts versions that this host can serve: the same minor version, and no later patch, which may have added functions.
-fn check_api(version: &str) -> Result<(), ManifestError> {
-    let patch = |version: &str| -> Option<u32> {
-        let patch = version.strip_prefix(API_SERIES)?;
-        patch.bytes().all(|byte| byte.is_ascii_digit()).then(|| patch.parse().ok())?
-    };
-    if patch(version).is_some_and(|found| patch(API_VERSION).is_some_and(|ours| found <= ours)) {
-        return Ok(());
-    }
-    Err(ManifestError::ApiVersion { found: pinion_protocol::text::one_line(version, 40) })
-}
-
-/// Returns the names that a component may export an interface under, the latest version first.
-pub(crate) fn export_names(interface: &str) -> impl Iterator<Item = String> {
-    let ours: u32 = API_VERSION.strip_prefix(API_SERIES).and_then(|patch| patch.parse().ok()).unwrap_or(0);
-    (0..=ours).rev().map(move |patch| format!("pinion:plugin/{interface}@{API_SERIES}{patch}"))
-}
-
-fn api_version(interface: &str) -> Option<&str> {
-    interface.strip_prefix("pinion:plugin/")?.split_once('@').map(|(_, version)| version)
 }
 
 /// 1 to 64 of `a-z A-Z 0-9 _ -`: names of plugins, tools and commands.
@@ -454,20 +433,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_api_version_is_reported_first() {
-        let json = br#"{"manifest":9,"api":"7.0.0","name":"x","version":"1","new":{}}"#;
-        let error = parse_manifest(json).unwrap_err();
-        assert_eq!(error, ManifestError::ApiVersion { found: "7.0.0".into() });
-        assert!(error.to_string().contains("hint: rebuild"));
-    }
-
-    #[test]
-    fn versions_of_the_series_up_to_this_one_are_accepted() {
-        assert!(check_api(API_VERSION).is_ok() && check_api("0.1.0").is_ok());
-        for version in
-            ["0.1.1", "0.1.4000000000", "0.1.99999999999", "0.2.0", "1.1.0", "0.1", "0.1.", "0.1.+0", "0.1.0-a", ""]
-        {
-            assert!(check_api(version).is_err(), "{version}");
+    fn manifest_may_name_any_version() {
+        for version in [API_VERSION, "0.1.1", "0.2.0", "7.0.0-rc.1"] {
+            let json = format!(r#"{{"manifest":1,"api":"{version}","name":"x","version":"1","new":{{}}}}"#);
+            assert_eq!(parse_manifest(json.as_bytes()).unwrap().api, version);
+        }
+        for version in ["", "0.1.0\\u001b", "0 1", &"1".repeat(41)] {
+            let json = format!(r#"{{"manifest":1,"api":"{version}","name":"x","version":"1"}}"#);
+            assert!(matches!(parse_manifest(json.as_bytes()), Err(ManifestError::Unreadable(_))), "{version}");
         }
     }
 

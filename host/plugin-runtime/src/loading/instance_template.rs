@@ -3,9 +3,10 @@
 use crate::calls::idle::IdleInstances;
 use crate::calls::state::State;
 use crate::capability::authority::PluginAuthority;
+use crate::contract_version::API_VERSION;
 use crate::load_error::LoadError;
 use crate::loading::code::HeldCode;
-use crate::manifest::{Exports, export_names};
+use crate::manifest::Exports;
 use crate::plain::functions::PlainFunctions;
 use pinion_plugin_limits::{GuestError, Limits, Share};
 use pinion_protocol::HookPoint;
@@ -126,7 +127,9 @@ impl Exported {
     /// Looks up the functions of each interface that the component exports.
     pub(crate) fn from_component(component: &Component, exports: &Exports) -> Result<Self, LoadError> {
         let find = |interface: &str, function: &str| {
-            let instance = export_names(interface).find_map(|name| component.get_export_index(None, &name));
+            // Finds the interface in each patch version of the series.
+            let name = format!("pinion:plugin/{interface}@{API_VERSION}");
+            let instance = component.get_export_index(None, &*name);
             instance.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {
                 LoadError::Link { message: format!("`{interface}` has no function `{function}`"), source: None }
             })

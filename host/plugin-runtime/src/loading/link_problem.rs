@@ -1,5 +1,6 @@
 //! The message for a component that does not link.
 
+use crate::contract_version::other_version;
 use std::collections::BTreeSet;
 
 /// The beginnings of the interfaces that a component may import.
@@ -16,9 +17,10 @@ const PACKAGES: [&str; 8] = [
 /// Interfaces that the message names.
 const MAX_NAMED: usize = 8;
 
-/// Describes a component with these imports that does not link: they may be of packages that this host does not have.
+/// Describes a component with these imports that does not link: they may be of packages or versions that this host does not have.
 pub(crate) fn link_problem(imports: &BTreeSet<String>) -> String {
-    let is_unknown = |name: &&String| !PACKAGES.iter().any(|package| name.starts_with(package));
+    let is_unknown =
+        |name: &&String| !PACKAGES.iter().any(|package| name.starts_with(package)) || other_version(name).is_some();
     let unknown: Vec<String> =
         imports.iter().filter(is_unknown).take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
     match unknown.is_empty() {

@@ -1,6 +1,7 @@
 //! The manifest that stands for a plain component without one.
 
-use crate::manifest::{API_VERSION, Lifetime, MAX_NAME_BYTES, Manifest, is_name};
+use crate::contract_version::API_VERSION;
+use crate::manifest::{Lifetime, MAX_NAME_BYTES, Manifest, is_name};
 use crate::plain::asks::asks;
 use pinion_plugin_limits::PartialLimits;
 use std::collections::BTreeSet;

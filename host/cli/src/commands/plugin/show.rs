@@ -10,7 +10,7 @@ use pinion_app::plugins::policy::{GrantTarget, shown};
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::workspace_base::Base;
 use pinion_plugin_runtime::{
-    FileOrigin, Inspection, Lifetime, PluginInfo, PluginSource, Runtime, read_component, without_links,
+    API_VERSION, FileOrigin, Inspection, Lifetime, PluginInfo, PluginSource, Runtime, read_component, without_links,
 };
 use serde_json::json;
 use std::path::Path;
@@ -356,6 +356,12 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
     let mut warnings = Vec::new();
     for unknown in &inspection.manifest.unknown {
         warnings.push(format!("asks for `{unknown}`, which this version of pinion does not know: ignored"));
+    }
+    if inspection.is_for_later_host() {
+        warnings.push(format!(
+            "made for version {} of the plugin API, and this pinion speaks {API_VERSION}: it loads, because it needs nothing newer",
+            inspection.manifest.api
+        ));
     }
     if inspection.exports.has_hooks() && !asks.hooks {
         let hint = "add `hooks = true` to `asks` in pinion-plugin.toml or `export!`, or pack it with --ask hooks";
