@@ -198,7 +198,7 @@ pub enum UiRequest {
         /// The message.
         text: String,
     },
-    /// End the sub-agent with this run, and no other.
+    /// End only the sub-agent with this run, and the runs below it.
     EndAgent(String),
     /// Interrupt the calls in progress, so that the run reads the messages that wait for their end.
     InterruptCalls,

@@ -27,7 +27,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         &["memory", "remember", "rules"],
         "Instructions for agents are in `AGENTS.md`, in the project or in the config's directory. `/init` writes one.",
     ),
-    (&["agents", "agent"], "Agents for the tool `task` are defined under `[agents.kinds.NAME]` in the config."),
+    (&["agent"], "Agents for the tool `task` are defined under `[agents.kinds.NAME]` in the config."),
     (
         &["review"],
         "Ask for it, as in `review the changes of the last commit`. A file `.pinion/prompts/review.md` makes it a command.",
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn commands_of_other_programs_name_one_that_exists() {
-        for name in ["status", "login", "config", "usage", "memory", "agents", "review", "vim", "skill", "doctor"] {
+        for name in ["status", "login", "config", "usage", "memory", "agent", "review", "vim", "skill", "doctor"] {
             assert!(elsewhere(name).is_some_and(|text| text.contains('`')), "{name}");
         }
         assert_eq!(elsewhere("nonsense"), None);

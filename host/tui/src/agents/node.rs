@@ -67,7 +67,7 @@ pub(crate) struct AgentNode {
     pub(crate) state: NodeState,
     /// The reason for the end, unless the model had finished.
     pub(crate) reason: String,
-    /// The calls of the last reply, and those of them that run, with the id of each.
+    /// The calls of the last reply, and the running ones, each with its id.
     written: Vec<(String, String)>,
     calls: Vec<(String, String)>,
     /// The call that waits for an answer.
