@@ -33,6 +33,7 @@ commands! {
     cost,
     quit,
     exit,
+    agents,
     btw,
     context,
     copy,
