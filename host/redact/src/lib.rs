@@ -152,6 +152,14 @@ impl Secrets {
         self.snapshot().are_in(bytes) || self.wider.as_ref().is_some_and(|wider| wider.are_in(bytes))
     }
 
+    /// Overwrites every secret in `bytes` by asterisks. The length stays, so that encoded values remain valid.
+    pub fn mask(&self, bytes: &mut [u8]) {
+        self.snapshot().mask(bytes);
+        if let Some(wider) = &self.wider {
+            wider.mask(bytes);
+        }
+    }
+
     /// Returns a redactor for bytes that arrive in pieces and are read only once they are complete.
     pub fn byte_redactor(&self) -> ByteRedactor {
         ByteRedactor::new(self.clone(), false)
@@ -222,6 +230,18 @@ impl KnownSecrets {
 
     fn are_in(&self, bytes: &[u8]) -> bool {
         !self.forms.is_empty() && !self.matcher().scan(bytes).marks.is_empty()
+    }
+
+    fn mask(&self, bytes: &mut [u8]) {
+        if self.forms.is_empty() {
+            return;
+        }
+        let ranges: Vec<_> = self.matcher().scan(bytes).marks.into_iter().map(|(range, _)| range).collect();
+        for range in ranges {
+            if let Some(secret) = bytes.get_mut(range) {
+                secret.fill(b'*');
+            }
+        }
     }
 
     /// Returns the secrets but those that a caller wrote into its own arguments and therefore knows.
