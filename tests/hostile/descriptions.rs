@@ -279,6 +279,7 @@ async fn refresh_applies_new_grants_and_leaves_the_rest() {
         confinement: None,
         mcp: None,
         info: Arc::new(NoInfo),
+        journal: None,
     };
     let runtime = Runtime::new(config, |_| {}).unwrap();
     runtime.add(vec![PluginSource::file(guest("greet_armed")), PluginSource::file(guest("echo"))]).await;

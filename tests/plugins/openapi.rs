@@ -118,6 +118,7 @@ fn bare(workspace: &Path) -> RuntimeConfig {
         confinement: None,
         mcp: None,
         info: Arc::new(NoInfo),
+        journal: None,
     }
 }
 

@@ -430,6 +430,7 @@ impl SandboxBuilder {
             confinement: None,
             mcp: self.mcp,
             info: self.info.unwrap_or_else(|| Arc::new(NoInfo)),
+            journal: None,
         };
         let sent = notices.clone();
         let client = self

@@ -33,6 +33,7 @@ pub async fn load_tools<const N: usize>(
         confinement: None,
         mcp: None,
         info: Arc::new(NoInfo),
+        journal: None,
     };
     let runtime = Runtime::new(config, |_| {})?;
     runtime.add(sources).await;

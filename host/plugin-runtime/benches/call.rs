@@ -15,6 +15,7 @@ mod servers;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use guests::{Plugins, guest};
+use pinion_journal::writer::{JournalMode, JournalWriter};
 use pinion_plugin_runtime::Compiler;
 use serde_json::json;
 use std::sync::Arc;
@@ -48,6 +49,13 @@ fn one_call(c: &mut Criterion) {
     });
     group.bench_function("through the runtime, after a pause of 1 ms", |b| {
         b.iter_custom(|n| after_pauses(n, || tokio.block_on(plugins.call("echo", arguments.clone()))));
+    });
+    let (directory, journal) = (tempfile::tempdir().unwrap(), JournalWriter::start(JournalMode::On, Box::new(|_| ())));
+    let journal = Arc::new(journal.unwrap());
+    journal.begin(Some(directory.path()));
+    let recorded = tokio.block_on(Plugins::load_recorded(guest("echo"), journal));
+    group.bench_function("through the runtime, recorded", |b| {
+        b.iter(|| tokio.block_on(recorded.call("echo", arguments.clone())));
     });
     let bare = Arc::new(bare::Bare::new(&guest("echo"), plugins.workspace()));
     let arguments = arguments.to_string();

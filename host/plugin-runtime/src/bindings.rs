@@ -18,4 +18,6 @@ wasmtime::component::bindgen!({
         "pinion:plugin/child-process.child": pinion_plugin_programs::ChildProgram,
     },
     require_store_data_send: true,
+    additional_derives: [serde::Serialize],
+    wasmtime_crate: crate::journal::wasmtime_crate,
 });

@@ -29,6 +29,7 @@
 //!         confinement: None,
 //!         mcp: None,
 //!         info: Arc::new(NoInfo),
+//!         journal: None,
 //!     };
 //!     let runtime = Runtime::new(config, |_notice| {})?;
 //!     runtime.add(vec![PluginSource::file("word-count.wasm")]).await;
@@ -51,6 +52,7 @@ mod capability;
 mod contract_version;
 mod convert;
 mod host_info;
+mod journal;
 mod load_error;
 mod loading;
 mod manifest;
@@ -59,6 +61,7 @@ mod openapi;
 mod plain;
 mod policy;
 mod registry;
+mod replay;
 mod runtime;
 mod runtime_shared;
 
@@ -140,5 +143,6 @@ pub use registry::listing::{Capability, Hook, PluginInfo};
 pub use registry::load_attempt::Loading;
 pub use registry::notice::{Notice, NoticeEvent};
 pub use registry::watch::{PluginDirectory, Watch, WatchError, plugins_in};
+pub use replay::{CallReplayer, ReplayError, ReplaySettings, ReplayableComponent};
 pub use runtime::Runtime;
 pub use runtime_shared::{RuntimeConfig, StartingEngine};

@@ -11,6 +11,7 @@ use crate::loading::code::CodeInMemory;
 use crate::policy::PluginPolicy;
 use pinion_egress::Client;
 use pinion_exclusions::Finder;
+use pinion_journal::writer::JournalSink;
 use pinion_plugin_engine::{CacheKey, CodeCache, Compiler, Engine, EngineError};
 use pinion_plugin_limits::{Descriptors, EngineLimits, LimitsFile, Permits, SharedCounts};
 use pinion_plugin_programs::Confinement;
@@ -47,6 +48,8 @@ pub struct RuntimeConfig {
     pub mcp: Option<Arc<dyn McpServers>>,
     /// Facts about the host that plugins with the capability `catalog` may see.
     pub info: Arc<dyn HostInfo>,
+    /// Receives a record of each call; `None` records nothing.
+    pub journal: Option<Arc<dyn JournalSink>>,
 }
 
 /// The parts that all plugins share.
@@ -74,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) mcp: Arc<dyn McpServers>,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
+    pub(crate) journal: Option<Arc<dyn JournalSink>>,
 }
 
 impl Shared {
@@ -108,6 +112,7 @@ impl Shared {
             confinement: config.confinement,
             mcp: config.mcp.unwrap_or_else(|| Arc::new(NoServers)),
             plugins,
+            journal: config.journal,
             engine,
         }
     }

@@ -204,6 +204,7 @@ impl Plugin {
             host: HostDirectories { private: vec![root.join("host")], handed_out: Vec::new() },
             exclusions: Arc::default(),
             info: Arc::new(NoInfo),
+            journal: None,
             confinement: host.confinement.as_ref().and_then(|make| make(&workspace)),
             mcp: None,
         };

@@ -56,6 +56,7 @@ impl Base {
             confinement: self.confinement(),
             mcp: Some(self.mcp_adapter()),
             info,
+            journal: None,
         };
         Runtime::with_engine(config, engine, on_notice).map_err(Failure::from)
     }

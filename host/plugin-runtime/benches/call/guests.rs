@@ -1,5 +1,6 @@
 //! A runtime with the guests of the tests.
 
+use pinion_journal::writer::JournalSink;
 use pinion_plugin_runtime::{
     CacheKey, Compiler, FileAccess, Grants, HostDirectories, McpGrant, McpServers, NoInfo, PluginSettings,
     PluginSource, Runtime, RuntimeConfig,
@@ -99,6 +100,16 @@ impl Plugins {
         Self::load_with(file, None, servers).await
     }
 
+    /// Loads a plugin whose calls are recorded.
+    #[allow(dead_code, reason = "for one of the benches that include this file")]
+    pub(crate) async fn load_recorded(file: PathBuf, journal: Arc<dyn JournalSink>) -> Self {
+        let cache = tempfile::tempdir().unwrap();
+        let sources = vec![PluginSource::file(file)];
+        let mut plugins = Self::recorded(sources, cache.path(), None, None, Some(journal)).await;
+        plugins._cache = Some(cache);
+        plugins
+    }
+
     async fn load_with(file: PathBuf, compiler: Option<Compiler>, servers: Option<Arc<dyn McpServers>>) -> Self {
         let cache = tempfile::tempdir().unwrap();
         let mut plugins = Self::of(vec![PluginSource::file(file)], cache.path(), compiler, servers).await;
@@ -111,6 +122,16 @@ impl Plugins {
         cache: &Path,
         compiler: Option<Compiler>,
         servers: Option<Arc<dyn McpServers>>,
+    ) -> Self {
+        Self::recorded(sources, cache, compiler, servers, None).await
+    }
+
+    async fn recorded(
+        sources: Vec<PluginSource>,
+        cache: &Path,
+        compiler: Option<Compiler>,
+        servers: Option<Arc<dyn McpServers>>,
+        journal: Option<Arc<dyn JournalSink>>,
     ) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let files = BTreeMap::from([(workspace.path().to_owned(), FileAccess::Read)]);
@@ -129,6 +150,7 @@ impl Plugins {
             confinement: None,
             mcp: servers,
             info: Arc::new(NoInfo),
+            journal,
         };
         let runtime = Runtime::new(config, |_| {}).unwrap();
         let expected = sources.len();

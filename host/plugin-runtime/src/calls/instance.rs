@@ -15,9 +15,12 @@ use crate::capability::authority::CallAuthority;
 use crate::capability::invoke::Invoke;
 use crate::capability::ui::Ui;
 use crate::host_info::GenerationSettings;
-use crate::loading::instance_template::{Code, Exported, InstanceTemplate};
+use crate::journal::recorder::{CallStart, Recorder};
+use crate::journal::value::EncodeValue;
+use crate::loading::instance_template::{Code, Exported, ExportedFunction, InstanceTemplate};
 use crate::plain::functions::PlainFunctions;
 use crate::runtime_shared::Shared;
+use pinion_journal::event::{INSTANTIATION, InstanceStart};
 use pinion_plugin_engine::create_images;
 use pinion_plugin_limits::{CallClock, Circumstances, Deadline, FaultKind, GuestError, PluginFault, Stopped, Waits};
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
@@ -45,7 +48,15 @@ impl<'a> Live<'a> {
     pub(crate) async fn new(store: &'a mut Store<State>, program: &'a InstanceTemplate) -> wasmtime::Result<Self> {
         let code = program.code()?;
         create_images(code.pre.component())?;
-        let instance = code.pre.instantiate_async(&mut *store).await?;
+        let recorder = begin_record(store, || INSTANTIATION.to_owned(), &());
+        let created = code.pre.instantiate_async(&mut *store).await;
+        if let Some(recorder) = recorder {
+            recorder.end_call(
+                &created.as_ref().map(|_| ()).map_err(|error| wasmtime::Error::msg(format!("{error:#}"))),
+                store.get_fuel().unwrap_or(0),
+            );
+        }
+        let instance = created?;
         let mut live = Self { store, instance, code };
         if let Some(lifecycle) = live.exported().lifecycle {
             let authority = live.state().disentitle();
@@ -97,13 +108,18 @@ impl<'a> Live<'a> {
     }
 
     /// Calls an exported function.
-    pub(crate) async fn call<P, R>(&mut self, export: &ComponentExportIndex, parameters: P) -> wasmtime::Result<R>
+    pub(crate) async fn call<P, R>(&mut self, export: &ExportedFunction, parameters: P) -> wasmtime::Result<R>
     where
-        P: ComponentNamedList + Lower + Send + Sync,
-        R: ComponentNamedList + Lift + Send + Sync + 'static,
+        P: ComponentNamedList + Lower + EncodeValue + Send + Sync,
+        R: ComponentNamedList + Lift + EncodeValue + Send + Sync + 'static,
     {
-        let function = self.instance.get_typed_func::<P, R>(&mut *self.store, export)?;
-        function.call_async(&mut *self.store, parameters).await
+        let function = self.instance.get_typed_func::<P, R>(&mut *self.store, export.index)?;
+        let recorder = begin_record(self.store, || export.journal_name(), &parameters);
+        let returned = function.call_async(&mut *self.store, parameters).await;
+        if let Some(recorder) = recorder {
+            recorder.end_call(&returned, self.store.get_fuel().unwrap_or(0));
+        }
+        returned
     }
 
     /// Calls an exported function whose types are known only now. The parameters must fit them.
@@ -119,6 +135,24 @@ impl<'a> Live<'a> {
         function.call_async(&mut *self.store, parameters, &mut results).await?;
         Ok(results.pop())
     }
+}
+
+/// Begins the record of a call, where calls are recorded.
+fn begin_record(
+    store: &Store<State>,
+    export: impl FnOnce() -> String,
+    arguments: &impl EncodeValue,
+) -> Option<Recorder> {
+    let state = store.data();
+    let recorder = state.recorder.clone()?;
+    let start = CallStart {
+        export: export(),
+        session: state.call.session.to_string(),
+        grants: state.call.authority.granted(),
+        fuel: store.get_fuel().unwrap_or(0),
+    };
+    recorder.begin_call(start, arguments);
+    Some(recorder)
 }
 
 /// One use of an instance. Each implementation is next to the code that needs it.
@@ -345,6 +379,17 @@ pub(crate) fn store(shared: &Shared, program: &InstanceTemplate, call: CallState
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));
+    store.data_mut().recorder = shared.journal.as_ref().map(|journal| {
+        let start = InstanceStart {
+            instance: 0,
+            plugin: program.name.to_string(),
+            component: program.digest.to_hex().to_string(),
+            generation: program.number,
+            settings: program.config.to_string(),
+            memory_limit: program.limits.memory_bytes,
+        };
+        Recorder::begin_instance(journal, start)
+    });
     store.limiter(|state| &mut state.limiter);
     store.call_hook(|mut context, hook| Ok(context.data_mut().on_call(hook)?));
     store.set_hostcall_fuel(usize::try_from(program.limits.output_bytes).unwrap_or(usize::MAX));
@@ -380,6 +425,9 @@ pub(crate) fn finish<A>(
     store.data_mut().end_programs();
     let fuel_left = store.get_fuel().unwrap_or(0);
     let state = store.data();
+    if let Some(recorder) = &state.recorder {
+        recorder.stop(fuel_left);
+    }
     let result = result.map_err(|stopped| match stopped {
         Stopped::Fault(kind) => kind.for_plugin(&program.name),
         Stopped::Error(error) => {

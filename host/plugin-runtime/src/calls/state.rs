@@ -8,6 +8,7 @@ use crate::capability::table::Accounts;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::GuestStderr;
 use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};
+use crate::journal::recorder::Recorder;
 use pinion_egress::Client;
 use pinion_plugin_limits::{Deadline, Exceeded, FaultKind, Limiter, Limits, Share};
 use pinion_plugin_programs::{ChildProgram, Confinement};
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) stderr: GuestStderr,
     /// Notified when the guest would list other tools or commands.
     pub(crate) changed: Arc<Notify>,
+    /// Records the calls; `None` where they are not recorded.
+    pub(crate) recorder: Option<Recorder>,
     limits: Arc<Limits>,
 }
 
@@ -163,7 +166,15 @@ impl State {
             mcp,
             stderr,
             changed,
+            recorder: None,
             limits,
+        }
+    }
+
+    /// Notes that the call used an interface whose calls are not recorded.
+    pub(crate) fn note_unrecorded(&self, interface: &str) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note_unrecorded(interface);
         }
     }
 

@@ -52,9 +52,10 @@ pub(crate) mod import {
     use crate::calls::state::State;
     use crate::convert::count;
     use crate::host_info::LoadedPlugins;
+    use crate::journal::linker::Linker;
     use crate::loading::offer::CommandDefinition;
     use std::sync::Arc;
-    use wasmtime::component::{HasSelf, Linker};
+    use wasmtime::component::HasSelf;
 
     pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         catalog::add_to_linker::<State, HasSelf<State>>(linker, |state| state)

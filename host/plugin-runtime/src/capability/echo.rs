@@ -77,8 +77,8 @@ impl super::definition::CapabilityAccount for EchoAccount {
 pub(crate) mod import {
     use super::Echo;
     use crate::calls::state::State;
+    use crate::journal::linker::Linker;
     use wasmtime::StoreContextMut;
-    use wasmtime::component::Linker;
 
     pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         linker.instance("pinion:plugin/echo@0.1.0")?.func_wrap(

@@ -4,13 +4,17 @@ use crate::bindings::pinion::plugin as wit;
 use crate::calls::state::State;
 use crate::capability;
 use crate::capability::with_capabilities;
+use crate::journal::linker::Linker;
+use crate::journal::wasi;
 use pinion_plugin_engine::Engine;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 /// Links WASI, the interfaces that need no grant, and each capability's interfaces.
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
-    let mut linker = Linker::new(engine.wasmtime());
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<wasmtime::component::Linker<State>> {
+    let mut linker = wasmtime::component::Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasi::link(&mut linker)?;
+    let mut linker = Linker::new(linker, |state: &State| state.recorder.clone());
     wit::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::progress::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
@@ -19,7 +23,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wit::questions::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::offers_host::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     link_capabilities(&mut linker)?;
-    Ok(linker)
+    Ok(linker.into_inner())
 }
 
 macro_rules! link {

@@ -433,6 +433,7 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
     let program = InstanceTemplate {
         name: manifest.name.as_str().into(),
         number,
+        digest,
         authority: Arc::new(authority),
         limits: Arc::new(limits),
         config: config_text(&settings).into(),

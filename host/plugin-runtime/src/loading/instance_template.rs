@@ -20,6 +20,8 @@ pub(crate) struct InstanceTemplate {
     pub(crate) name: Arc<str>,
     /// The number of the generation.
     pub(crate) number: u32,
+    /// The digest of the component.
+    pub(crate) digest: blake3::Hash,
     pub(crate) authority: Arc<PluginAuthority>,
     pub(crate) limits: Arc<Limits>,
     /// The plugin's own section of the config, as JSON.
@@ -42,6 +44,21 @@ pub(crate) struct Code {
     pub(crate) functions: Option<Arc<PlainFunctions>>,
 }
 
+/// A function that a component exports.
+#[derive(Clone, Copy)]
+pub(crate) struct ExportedFunction {
+    pub(crate) index: ComponentExportIndex,
+    interface: &'static str,
+    function: &'static str,
+}
+
+impl ExportedFunction {
+    /// Its name in a journal.
+    pub(crate) fn journal_name(&self) -> String {
+        format!("pinion:plugin/{}#{}", self.interface, self.function)
+    }
+}
+
 /// The functions that a component exports, looked up once.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Exported {
@@ -55,43 +72,43 @@ pub(crate) struct Exported {
 
 /// The functions of the hooks, by the position of their points in [`HookPoint::ALL`].
 #[derive(Clone, Copy, Default)]
-pub(crate) struct HookExports([Option<ComponentExportIndex>; HookPoint::ALL.len()]);
+pub(crate) struct HookExports([Option<ExportedFunction>; HookPoint::ALL.len()]);
 
 impl HookExports {
     /// The function of a hook.
-    pub(crate) fn at(&self, point: HookPoint) -> Option<ComponentExportIndex> {
+    pub(crate) fn at(&self, point: HookPoint) -> Option<ExportedFunction> {
         self.0[point as usize]
     }
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct ToolsExport {
-    pub(crate) list_tools: ComponentExportIndex,
-    pub(crate) call_tool: ComponentExportIndex,
+    pub(crate) list_tools: ExportedFunction,
+    pub(crate) call_tool: ExportedFunction,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct CommandsExport {
-    pub(crate) list_commands: ComponentExportIndex,
-    pub(crate) complete_argument: ComponentExportIndex,
-    pub(crate) run_command: ComponentExportIndex,
+    pub(crate) list_commands: ExportedFunction,
+    pub(crate) complete_argument: ExportedFunction,
+    pub(crate) run_command: ExportedFunction,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct LifecycleExport {
-    pub(crate) init: ComponentExportIndex,
-    pub(crate) self_test: ComponentExportIndex,
+    pub(crate) init: ExportedFunction,
+    pub(crate) self_test: ExportedFunction,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct StateExport {
-    pub(crate) save_state: ComponentExportIndex,
-    pub(crate) restore_state: ComponentExportIndex,
+    pub(crate) save_state: ExportedFunction,
+    pub(crate) restore_state: ExportedFunction,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct OffersExport {
-    pub(crate) list: ComponentExportIndex,
+    pub(crate) list: ExportedFunction,
 }
 
 impl InstanceTemplate {
@@ -126,12 +143,14 @@ impl Code {
 impl Exported {
     /// Looks up the functions of each interface that the component exports.
     pub(crate) fn from_component(component: &Component, exports: &Exports) -> Result<Self, LoadError> {
-        let find = |interface: &str, function: &str| {
+        let find = |interface: &'static str, function: &'static str| {
             // Finds the interface in each patch version of the series.
             let name = format!("pinion:plugin/{interface}@{API_VERSION}");
             let instance = component.get_export_index(None, &*name);
-            instance.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {
-                LoadError::Link { message: format!("`{interface}` has no function `{function}`"), source: None }
+            let index = instance.and_then(|instance| component.get_export_index(Some(&instance), function));
+            index.map(|index| ExportedFunction { index, interface, function }).ok_or_else(|| LoadError::Link {
+                message: format!("`{interface}` has no function `{function}`"),
+                source: None,
             })
         };
         let mut exported = Self::default();

@@ -121,7 +121,10 @@ impl PluginSource {
     }
 
     /// Reads the component. Blocks.
-    pub(crate) fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or is too large.
+    pub fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
         match self {
             Self::BuiltIn { bytes, .. } => Ok(Cow::Borrowed(bytes)),
             Self::File { path, .. } => Ok(Cow::Owned(read_component(path)?)),

@@ -6,10 +6,10 @@ use crate::bindings::exports::pinion::plugin::before_tool_call::Verdict;
 use crate::bindings::pinion::plugin::types::{CallContext, ToolCall, ToolError, ToolOutput};
 use crate::calls::instance::{InstanceJob, Live};
 use crate::convert;
+use crate::loading::instance_template::ExportedFunction;
 use pinion_plugin_limits::GuestError;
 use pinion_protocol::HookPoint;
 use std::sync::Arc;
-use wasmtime::component::ComponentExportIndex;
 
 /// Asks whether a call may be approved.
 pub(super) struct BeforeCall {
@@ -109,6 +109,6 @@ impl InstanceJob for OnEvents {
     }
 }
 
-fn export(live: &Live<'_>, point: HookPoint) -> Result<ComponentExportIndex, GuestError> {
+fn export(live: &Live<'_>, point: HookPoint) -> Result<ExportedFunction, GuestError> {
     live.exported().hooks.at(point).ok_or(GuestError::NotExported(point.name()))
 }

@@ -4,9 +4,10 @@ use super::Agents;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
 use crate::convert;
+use crate::journal::linker::Linker;
 use pinion_protocol::{ChoiceName, ParallelAttempts, SubAgentError};
 use std::time::Duration;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)

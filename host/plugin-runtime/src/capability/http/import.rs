@@ -6,11 +6,12 @@ use super::{DEFAULT_TIMEOUT, Http, MAX_BODY};
 use crate::bindings::pinion::plugin::http::{self, Failure, HttpError, Request, Response};
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
+use crate::journal::linker::Linker;
 use pinion_egress::{Client, Limit, Redirects, RequestAccess, RequestLimits, SendError};
 use pinion_plugin_limits::{FaultKind, ReservedMemory};
 use std::time::Duration;
 use tokio::time::Instant;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 use wasmtime_wasi_http::p2::bindings;
 use wasmtime_wasi_http::{Error, WasiHttp, WasiHttpCtxView, WasiHttpView};
 
@@ -21,14 +22,18 @@ const MAX_REDIRECTS: u8 = 10;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     http::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    link_wasi(linker)
+    link_wasi(linker.unrecorded())
 }
 
-fn link_wasi(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+fn link_wasi(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
     let options = bindings::LinkOptions::default();
-    bindings::http::types::add_to_linker::<_, WasiHttp>(linker, &options.into(), State::http)?;
+    bindings::http::types::add_to_linker::<_, WasiHttp>(linker, &options.into(), |state| {
+        state.note_unrecorded("wasi:http");
+        state.http()
+    })?;
     bindings::http::outgoing_handler::add_to_linker::<_, WasiHttp>(linker, |state| {
         // Called once for each request, before it is passed on.
+        state.note_unrecorded("wasi:http");
         let next = sending(state);
         state.wasi_http.expect(next);
         state.http()

@@ -5,9 +5,10 @@ use crate::bindings::pinion::plugin::invoke::{self, Callable};
 use crate::bindings::pinion::plugin::types::{Display, ErrorKind, ToolError, ToolOutput};
 use crate::calls::state::State;
 use crate::convert;
+use crate::journal::linker::Linker;
 use pinion_protocol::delegation::Ceiling;
 use pinion_protocol::{NestedCall, Services};
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 /// Bytes of the input of a call.
 const MAX_INPUT: usize = 4 * 1024 * 1024;

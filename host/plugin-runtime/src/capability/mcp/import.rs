@@ -7,13 +7,14 @@ use super::{Mcp, McpGrant};
 use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
 use crate::calls::state::State;
 use crate::convert::clip;
+use crate::journal::linker::Linker;
 use pinion_plugin_programs::Spill;
 use pinion_protocol::mcp::{McpFailure, McpRequest};
 use pinion_protocol::{Content, ToolProgress};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 /// Time that a request has to end after it was cancelled; less than the grace period of a call.
 const CANCEL_PATIENCE: Duration = Duration::from_millis(200);

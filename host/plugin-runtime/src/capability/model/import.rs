@@ -4,10 +4,11 @@ use super::{Model, UsedTokens};
 use crate::bindings::pinion::plugin::model::{self, Completion, CompletionRequest, ModelError, Role};
 use crate::calls::state::State;
 use crate::convert;
+use crate::journal::linker::Linker;
 use pinion_protocol::services::{CompletionAnswer, CompletionError, CompletionTask};
 use serde_json::Value;
 use std::sync::Arc;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 /// Messages and bytes of a request.
 const MAX_MESSAGES: usize = 200;

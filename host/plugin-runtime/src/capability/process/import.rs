@@ -6,6 +6,7 @@ use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, 
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::secrets::Secrets;
+use crate::journal::linker::Linker;
 use pinion_plugin_programs::{
     CapturedOutput, Confinement, ProgramCommand, ProgramError, ProgramOutput, ProgramRun, ProgramSetup,
 };
@@ -14,7 +15,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;

@@ -3,7 +3,8 @@
 use super::Secrets;
 use crate::bindings::pinion::plugin::secrets;
 use crate::calls::state::State;
-use wasmtime::component::{HasSelf, Linker};
+use crate::journal::linker::Linker;
+use wasmtime::component::HasSelf;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     secrets::add_to_linker::<State, HasSelf<State>>(linker, |state| state)

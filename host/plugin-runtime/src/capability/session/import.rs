@@ -3,9 +3,10 @@
 use super::{MAX_TITLES, Session, SessionAccess};
 use crate::bindings::pinion::plugin::session::{self, Entry, SessionError};
 use crate::calls::state::State;
+use crate::journal::linker::Linker;
 use pinion_protocol::text::printable;
 use pinion_protocol::{Services, SessionAccessError};
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 /// Entries, and bytes of them, that one call of `entries` returns.
 const MAX_ENTRIES: u32 = 1_000;

@@ -5,9 +5,10 @@ use crate::bindings::pinion::plugin::storage::{self, Scope, StorageError, Stored
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
 use crate::capability::definition::Capability as _;
+use crate::journal::linker::Linker;
 use pinion_plugin_storage::{ExpectedVersion, StorageLocation, StoreError, ValueStore};
 use std::sync::Arc;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     storage::add_to_linker::<State, HasSelf<State>>(linker, |state| state)

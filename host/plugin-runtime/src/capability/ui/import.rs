@@ -3,9 +3,10 @@
 use super::{MAX_DIALOGS, Ui, blocks};
 use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
 use crate::calls::state::State;
+use crate::journal::linker::Linker;
 use pinion_protocol::text::{one_line, without_controls};
 use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, DrawnPart, FormSchema, Services};
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::HasSelf;
 
 /// Bytes and lines of a question.
 const MAX_QUESTION: (usize, usize) = (4_000, 60);

@@ -1,0 +1,85 @@
+//! Reading the journals of a session.
+
+use crate::event::{JournalEvent, JournalValue};
+use crate::writer::{EXTENSION, MIN_SHARED};
+use flate2::read::DeflateDecoder;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes of one entry; a longer one is damaged.
+const MAX_ENTRY: usize = 256 << 20;
+
+/// The journal of a session could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("could not read the journal `{}`", .path.display())]
+pub struct ReadError {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Returns the journals in the directory of a session, in the order in which they were begun. A session without any has an
+/// empty list.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn journal_files(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let failed = |source| ReadError { path: directory.to_owned(), source };
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Reads the entries of one journal, up to the first one that is incomplete.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn read_journal(path: &Path) -> Result<Vec<JournalEvent>, ReadError> {
+    let file = File::open(path).map_err(|source| ReadError { path: path.to_owned(), source })?;
+    let mut decoder = DeflateDecoder::new(BufReader::new(file));
+    let (mut events, mut values) = (Vec::new(), HashMap::new());
+    while let Some(mut event) = next_event(&mut decoder) {
+        event.for_each_value(|value| restore(value, &mut values));
+        events.push(event);
+    }
+    Ok(events)
+}
+
+fn next_event(decoder: &mut impl Read) -> Option<JournalEvent> {
+    let mut length = [0; 4];
+    decoder.read_exact(&mut length).ok()?;
+    let length = usize::try_from(u32::from_le_bytes(length)).ok().filter(|length| *length <= MAX_ENTRY)?;
+    let mut encoded = Vec::new();
+    decoder.take(length as u64).read_to_end(&mut encoded).ok()?;
+    (encoded.len() == length).then_some(())?;
+    postcard::from_bytes(&encoded).ok()
+}
+
+/// Puts in the bytes of a value that was written before, and remembers those that may be repeated.
+fn restore(value: &mut JournalValue, values: &mut HashMap<[u8; 32], Vec<u8>>) {
+    match value {
+        JournalValue::Bytes(bytes) => {
+            if bytes.len() >= MIN_SHARED {
+                values.insert(*blake3::hash(bytes).as_bytes(), bytes.clone());
+            }
+        }
+        JournalValue::Repeated(digest) => {
+            if let Some(bytes) = values.get(digest) {
+                *value = JournalValue::Bytes(bytes.clone());
+            }
+        }
+        JournalValue::Digest(..) => {}
+    }
+}

@@ -1,0 +1,97 @@
+//! A journal that is written and read again.
+
+use crate::event::{CallOutcome, CallRecord, ImportRecord, InstanceStart, JournalEvent, JournalValue};
+use crate::reader::{journal_files, read_journal};
+use crate::writer::{JournalMode, JournalSink as _, JournalWriter};
+use std::fs;
+use std::path::Path;
+
+fn start() -> JournalEvent {
+    JournalEvent::Instance(InstanceStart {
+        instance: 1,
+        plugin: "fs".to_owned(),
+        component: "00".repeat(32),
+        generation: 1,
+        settings: "{\"key\":\"open sesame\"}".to_owned(),
+        memory_limit: 1 << 20,
+    })
+}
+
+fn call(content: &[u8]) -> JournalEvent {
+    JournalEvent::Call(CallRecord {
+        instance: 1,
+        session: "s".to_owned(),
+        export: "pinion:plugin/tools#call-tool".to_owned(),
+        grants: Vec::new(),
+        arguments: JournalValue::Bytes(b"a".to_vec()),
+        imports: vec![ImportRecord {
+            name: "pinion:plugin/workspace#read-text".to_owned(),
+            arguments: JournalValue::Bytes(b"path".to_vec()),
+            outcome: CallOutcome::Returned(JournalValue::Bytes(content.to_vec())),
+        }],
+        outcome: CallOutcome::Returned(JournalValue::Bytes(content.to_vec())),
+        fuel_limit: 10,
+        fuel: 3,
+        unrecorded: None,
+    })
+}
+
+fn write(directory: &Path, mode: JournalMode, events: &[JournalEvent]) {
+    let mask = |bytes: &mut [u8]| {
+        let secret = b"open sesame";
+        if let Some(at) = bytes.windows(secret.len()).position(|window| window == secret) {
+            bytes[at..at + secret.len()].fill(b'*');
+        }
+    };
+    let writer = JournalWriter::start(mode, Box::new(mask)).unwrap();
+    writer.begin(Some(directory));
+    events.iter().for_each(|event| writer.record(event.clone()));
+    writer.flush();
+}
+
+#[test]
+fn entries_are_read_as_they_were_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let large = vec![7; 5000];
+    let events = [start(), call(b"small"), call(&large), call(&large)];
+    write(directory.path(), JournalMode::On, &events[1..]);
+    let files = journal_files(directory.path()).unwrap();
+    assert_eq!(files.len(), 1);
+    assert_eq!(read_journal(&files[0]).unwrap(), events[1..]);
+}
+
+#[test]
+fn secrets_do_not_enter() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), JournalMode::On, &[start(), call(b"the key is open sesame, they say")]);
+    let events = read_journal(&journal_files(directory.path()).unwrap()[0]).unwrap();
+    let text = format!("{events:?}");
+    assert!(text.contains("***********"), "{text}");
+    assert_eq!(events[1], call(b"the key is ***********, they say"));
+}
+
+#[test]
+fn torn_journal_is_read_up_to_its_last_complete_entry() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), JournalMode::On, &[call(b"one"), call(b"two")]);
+    let path = &journal_files(directory.path()).unwrap()[0];
+    let bytes = fs::read(path).unwrap();
+    for length in 0..bytes.len() {
+        fs::write(path, &bytes[..length]).unwrap();
+        let events = read_journal(path).unwrap();
+        let expected = [call(b"one"), call(b"two")];
+        assert_eq!(events, expected[..events.len()]);
+    }
+}
+
+#[test]
+fn digests_replace_values_and_still_identify_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let content = vec![9; 4000];
+    write(directory.path(), JournalMode::Digest, &[call(&content)]);
+    let events = read_journal(&journal_files(directory.path()).unwrap()[0]).unwrap();
+    let [JournalEvent::Call(call)] = events.as_slice() else { panic!("{events:?}") };
+    let CallOutcome::Returned(value) = &call.outcome else { panic!("{call:?}") };
+    assert_eq!(value.bytes(), None);
+    assert!(value.is(&content) && !value.is(b"other"));
+}

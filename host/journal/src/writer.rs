@@ -1,0 +1,288 @@
+//! The writer of a journal, on a separate thread, so that a call pays only for the copy of its values.
+//!
+//! The journals of a session are files in a directory with its name. Each process writes a separate file, a DEFLATE stream of
+//! entries, each with its length before it: a process that was killed leaves a file that ends within an entry, and
+//! the reader ignores the rest. Large values are written once per file. Secrets are masked before anything else happens to a
+//! value, so that neither files nor digests depend on them.
+
+use crate::event::{JournalEvent, JournalValue};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use pinion_files::open::create_directory;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// The extension of the files of a journal.
+pub const EXTENSION: &str = "calls";
+/// Bytes of a value that is written once per file.
+pub(crate) const MIN_SHARED: usize = 256;
+/// Bytes of a value of which only the digest is kept.
+const MAX_VALUE: usize = 8 << 20;
+/// Bytes of a value that a journal of digests keeps as it is.
+const MAX_BRIEF: usize = 32;
+/// Bytes of entries that wait while the disk is slow; later ones are dropped.
+const MAX_WAITING: usize = 64 << 20;
+/// Bytes of one file before compression.
+const MAX_FILE: u64 = 512 << 20;
+/// The files of one session.
+const MAX_FILES: u32 = 10_000;
+/// The pause after which the thread writes entries that were not worth a write yet.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// The setting `journal`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JournalMode {
+    /// Calls are recorded, so that they can be repeated.
+    On,
+    /// Nothing is recorded.
+    #[default]
+    Off,
+    /// Calls are recorded with digests in place of values.
+    Digest,
+}
+
+/// Overwrites the secrets in a value without a change of its length.
+pub type MaskSecrets = Box<dyn Fn(&mut [u8]) + Send>;
+
+/// Receives the entries of a journal.
+pub trait JournalSink: Send + Sync {
+    /// Adds an entry. Never waits for the disk.
+    fn record(&self, event: JournalEvent);
+}
+
+/// Writes the journal of a session.
+pub struct JournalWriter {
+    sender: Mutex<mpsc::Sender<WriterMessage>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+enum WriterMessage {
+    Event(Box<JournalEvent>, usize),
+    Begin(Option<PathBuf>),
+    Flush(mpsc::SyncSender<()>),
+}
+
+impl JournalWriter {
+    /// Starts the thread. Entries are dropped until [`JournalWriter::begin`] names a directory.
+    ///
+    /// # Errors
+    /// The system starts no more threads.
+    pub fn start(mode: JournalMode, mask: MaskSecrets) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let counter = waiting.clone();
+        thread::Builder::new().name("pinion-journal".to_owned()).spawn(move || {
+            let mut output = JournalOutput { mode, mask, file: None, directory: None, seen: HashSet::new() };
+            output.run(&receiver, &counter);
+        })?;
+        Ok(Self { sender: Mutex::new(sender), waiting })
+    }
+
+    /// Continues in a new file of `directory`, which is created with the first entry. Without a directory, drops further
+    /// entries.
+    pub fn begin(&self, directory: Option<&Path>) {
+        self.send(WriterMessage::Begin(directory.map(Path::to_owned)));
+    }
+
+    /// Waits until all entries have been written.
+    pub fn flush(&self) {
+        let (done, finished) = mpsc::sync_channel(1);
+        self.send(WriterMessage::Flush(done));
+        // Fails only if the thread panicked.
+        let _ = finished.recv();
+    }
+
+    fn send(&self, message: WriterMessage) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        // Fails only if the thread panicked.
+        let _ = sender.send(message);
+    }
+}
+
+impl Drop for JournalWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl JournalSink for JournalWriter {
+    fn record(&self, event: JournalEvent) {
+        let size = size_of_event(&event);
+        if self.waiting.fetch_add(size, Ordering::Relaxed) > MAX_WAITING {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+            tracing::warn!("the journal cannot keep up; a call is missing in it");
+            return;
+        }
+        self.send(WriterMessage::Event(Box::new(event), size));
+    }
+}
+
+fn size_of_event(event: &JournalEvent) -> usize {
+    let length = |value: &JournalValue| value.bytes().map_or(0, <[u8]>::len);
+    match event {
+        JournalEvent::Call(call) => {
+            let imports = call.imports.iter().map(|import| {
+                let returned = match &import.outcome {
+                    crate::event::CallOutcome::Returned(value) => length(value),
+                    _ => 0,
+                };
+                128 + length(&import.arguments) + returned
+            });
+            256 + length(&call.arguments) + imports.sum::<usize>()
+        }
+        JournalEvent::Instance(start) => 256 + start.settings.len(),
+        JournalEvent::Full => 0,
+    }
+}
+
+/// The thread's own data.
+struct JournalOutput {
+    mode: JournalMode,
+    mask: MaskSecrets,
+    file: Option<JournalFile>,
+    directory: Option<PathBuf>,
+    /// Digests of the values in the file.
+    seen: HashSet<[u8; 32]>,
+}
+
+struct JournalFile {
+    encoder: DeflateEncoder<BufWriter<File>>,
+    bytes: u64,
+    is_dirty: bool,
+}
+
+impl JournalOutput {
+    fn run(&mut self, receiver: &mpsc::Receiver<WriterMessage>, waiting: &AtomicUsize) {
+        loop {
+            let is_dirty = self.file.as_ref().is_some_and(|file| file.is_dirty);
+            let message = match is_dirty {
+                true => receiver.recv_timeout(QUIET),
+                false => receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            };
+            match message {
+                Ok(WriterMessage::Event(event, size)) => {
+                    self.add(*event);
+                    waiting.fetch_sub(size, Ordering::Relaxed);
+                }
+                Ok(WriterMessage::Begin(directory)) => {
+                    self.close();
+                    self.directory = directory;
+                }
+                Ok(WriterMessage::Flush(done)) => {
+                    self.flush();
+                    let _ = done.send(());
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => self.flush(),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return self.close(),
+            }
+        }
+    }
+
+    fn add(&mut self, mut event: JournalEvent) {
+        if self.directory.is_none() {
+            return;
+        }
+        let (mask, seen, mode) = (&self.mask, &mut self.seen, self.mode);
+        event.for_each_text(|text| {
+            let mut bytes = std::mem::take(text).into_bytes();
+            mask(&mut bytes);
+            *text = String::from_utf8_lossy(&bytes).into_owned();
+        });
+        event.for_each_value(|value| {
+            if let JournalValue::Bytes(bytes) = value {
+                mask(bytes);
+                *value = shortened(std::mem::take(bytes), mode, seen);
+            }
+        });
+        if let Err(error) = self.write(&event) {
+            tracing::warn!(%error, "the journal could not be written; it ends here");
+            (self.file, self.directory, self.mode) = (None, None, JournalMode::Off);
+        }
+    }
+
+    fn write(&mut self, event: &JournalEvent) -> io::Result<()> {
+        if self.file.is_none() {
+            let Some(directory) = &self.directory else { return Ok(()) };
+            let encoder = DeflateEncoder::new(BufWriter::new(create_file(directory)?), Compression::default());
+            self.file = Some(JournalFile { encoder, bytes: 0, is_dirty: false });
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if file.bytes > MAX_FILE {
+            return Ok(());
+        }
+        let encoded = encode(event)?;
+        file.bytes += encoded.len() as u64;
+        file.encoder.write_all(&encoded)?;
+        if file.bytes > MAX_FILE {
+            file.encoder.write_all(&encode(&JournalEvent::Full)?)?;
+        }
+        file.is_dirty = true;
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        if let Some(file) = self.file.as_mut().filter(|file| file.is_dirty) {
+            file.is_dirty = false;
+            if let Err(error) = file.encoder.flush() {
+                tracing::warn!(%error, "the journal could not be written; it ends here");
+                (self.file, self.directory) = (None, None);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.flush();
+        if let Some(file) = self.file.take()
+            && let Err(error) = file.encoder.finish().and_then(|mut writer| writer.flush())
+        {
+            tracing::warn!(%error, "the end of the journal could not be written");
+        }
+        self.seen.clear();
+    }
+}
+
+fn encode(event: &JournalEvent) -> io::Result<Vec<u8>> {
+    let mut encoded = postcard::to_extend(event, vec![0; 4]).map_err(io::Error::other)?;
+    let length = u32::try_from(encoded.len() - 4).map_err(io::Error::other)?;
+    encoded[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(encoded)
+}
+
+/// Replaces bytes that the file has already, or that the mode leaves out.
+fn shortened(bytes: Vec<u8>, mode: JournalMode, seen: &mut HashSet<[u8; 32]>) -> JournalValue {
+    let is_brief = mode == JournalMode::Digest && bytes.len() > MAX_BRIEF;
+    if is_brief || bytes.len() > MAX_VALUE {
+        return JournalValue::Digest(*blake3::hash(&bytes).as_bytes(), bytes.len() as u64);
+    }
+    if bytes.len() >= MIN_SHARED {
+        let digest = *blake3::hash(&bytes).as_bytes();
+        if !seen.insert(digest) {
+            return JournalValue::Repeated(digest);
+        }
+    }
+    JournalValue::Bytes(bytes)
+}
+
+/// Creates the next file of a directory, readable only for its owner.
+fn create_file(directory: &Path) -> io::Result<File> {
+    create_directory(directory)?;
+    for number in 1..=MAX_FILES {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(directory.join(format!("{number:04}.{EXTENSION}"))) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return opened,
+        }
+    }
+    Err(io::Error::other("the session has too many journals"))
+}

@@ -1,0 +1,276 @@
+//! The encoding of arguments and results.
+//!
+//! A value is encoded by position, as postcard does it: no names and no types, which a component's own imports have. So
+//! [`crate::replay::value`] decodes each value by its type. A resource is encoded as the number that the host gave it.
+
+use crate::bindings::exports::pinion::plugin as exports;
+use crate::bindings::pinion::plugin as wit;
+use std::sync::Arc;
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::bindings::filesystem::types as files;
+use wasmtime_wasi::p2::bindings::io::streams;
+
+/// A value that a journal can contain.
+pub(crate) trait EncodeValue {
+    /// Appends the value.
+    fn encode(&self, out: &mut Vec<u8>);
+}
+
+/// Appends a number, seven bits a byte.
+pub(crate) fn encode_number(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
+}
+
+impl EncodeValue for u8 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+}
+
+impl EncodeValue for bool {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),+) => {$(
+        impl EncodeValue for $number {
+            fn encode(&self, out: &mut Vec<u8>) {
+                encode_number((*self).into(), out);
+            }
+        }
+    )+};
+}
+numbers!(u16, u32, u64);
+
+impl EncodeValue for str {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_number(self.len() as u64, out);
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl EncodeValue for String {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.as_str().encode(out);
+    }
+}
+
+impl<T: EncodeValue> EncodeValue for [T] {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_number(self.len() as u64, out);
+        out.reserve(self.len());
+        self.iter().for_each(|value| value.encode(out));
+    }
+}
+
+impl<T: EncodeValue> EncodeValue for Vec<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.as_slice().encode(out);
+    }
+}
+
+impl<T: EncodeValue + ?Sized> EncodeValue for &T {
+    fn encode(&self, out: &mut Vec<u8>) {
+        T::encode(self, out);
+    }
+}
+
+impl<T: EncodeValue + ?Sized> EncodeValue for Arc<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        T::encode(self, out);
+    }
+}
+
+impl<T: EncodeValue> EncodeValue for Option<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.is_some()));
+        self.iter().for_each(|value| value.encode(out));
+    }
+}
+
+impl<T: EncodeValue, E: EncodeValue> EncodeValue for Result<T, E> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.is_err()));
+        match self {
+            Ok(value) => value.encode(out),
+            Err(error) => error.encode(out),
+        }
+    }
+}
+
+impl<T: 'static> EncodeValue for Resource<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.rep().encode(out);
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident),*);)+) => {$(
+        impl<$($name: EncodeValue),*> EncodeValue for ($($name,)*) {
+            #[allow(non_snake_case, unused_variables)]
+            fn encode(&self, out: &mut Vec<u8>) {
+                let ($($name,)*) = self;
+                $($name.encode(out);)*
+            }
+        }
+    )+};
+}
+tuples! {
+    ();
+    (A);
+    (A, B);
+    (A, B, C);
+    (A, B, C, D);
+    (A, B, C, D, E);
+}
+
+/// The types of the contract, whose bindings derive their encoding.
+macro_rules! derived {
+    ($($value:ty),+ $(,)?) => {$(
+        impl EncodeValue for $value {
+            fn encode(&self, out: &mut Vec<u8>) {
+                // Fails only where memory is exhausted.
+                if let Ok(all) = postcard::to_extend(self, std::mem::take(out)) {
+                    *out = all;
+                }
+            }
+        }
+    )+};
+}
+derived!(
+    wit::types::CallContext,
+    wit::types::Content,
+    wit::types::ToolCall,
+    wit::types::ToolOutput,
+    wit::types::ToolError,
+    wit::agents::AgentError,
+    wit::agents::Assignment,
+    wit::agents::Kind,
+    wit::agents::Report,
+    wit::catalog::CommandInfo,
+    wit::catalog::ModelInfo,
+    wit::catalog::PluginInfo,
+    wit::catalog::ToolInfo,
+    wit::catalog::UsageInfo,
+    wit::child_process::OutputStream,
+    wit::child_process::ReadResult,
+    wit::http::HttpError,
+    wit::http::Request,
+    wit::http::Response,
+    wit::invoke::Callable,
+    wit::log::Level,
+    wit::mcp::McpError,
+    wit::mcp::Server,
+    wit::model::Completion,
+    wit::model::CompletionRequest,
+    wit::model::ModelError,
+    wit::process::Command,
+    wit::child_process::Exit,
+    wit::process::Output,
+    wit::process::ProcessError,
+    wit::questions::Answer,
+    wit::questions::NamedQuestion,
+    wit::questions::QuestionError,
+    wit::session::Entry,
+    wit::session::SessionError,
+    wit::storage::Scope,
+    wit::storage::StorageError,
+    wit::storage::Stored,
+    wit::ui::Block,
+    wit::ui::Severity,
+    wit::ui::UiError,
+    wit::workspace::Chunk,
+    wit::workspace::ReplaceError,
+    wit::workspace::SearchOptions,
+    wit::workspace::SearchResult,
+    wit::workspace::WalkOptions,
+    wit::workspace::WalkResult,
+    wit::workspace::WorkspaceError,
+    exports::before_compaction::Compaction,
+    exports::before_prompt::PromptVerdict,
+    exports::before_tool_call::Verdict,
+    exports::commands::Action,
+    exports::commands::CommandDefinition,
+    exports::commands::Completion,
+    exports::offers::Offer,
+    exports::tools::ToolDefinition,
+);
+
+/// Flags are a number, of which each bit is one flag.
+impl serde::Serialize for wit::types::Effects {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.as_array()[0])
+    }
+}
+
+macro_rules! flags {
+    ($($flags:ty),+) => {$(
+        impl EncodeValue for $flags {
+            fn encode(&self, out: &mut Vec<u8>) {
+                self.as_array()[0].encode(out);
+            }
+        }
+    )+};
+}
+flags!(files::DescriptorFlags, files::OpenFlags, files::PathFlags);
+
+macro_rules! enums {
+    ($($value:ty),+) => {$(
+        impl EncodeValue for $value {
+            fn encode(&self, out: &mut Vec<u8>) {
+                u64::from(*self as u8).encode(out);
+            }
+        }
+    )+};
+}
+enums!(files::Advice, files::DescriptorType, files::ErrorCode);
+
+macro_rules! records {
+    ($($value:ty { $($field:ident),+ })+) => {$(
+        impl EncodeValue for $value {
+            fn encode(&self, out: &mut Vec<u8>) {
+                $(self.$field.encode(out);)+
+            }
+        }
+    )+};
+}
+records! {
+    Datetime { seconds, nanoseconds }
+    files::DescriptorStat {
+        type_, link_count, size, data_access_timestamp, data_modification_timestamp, status_change_timestamp
+    }
+    files::DirectoryEntry { type_, name }
+    files::MetadataHashValue { lower, upper }
+}
+
+impl EncodeValue for files::NewTimestamp {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::NoChange => out.push(0),
+            Self::Now => out.push(1),
+            Self::Timestamp(time) => {
+                out.push(2);
+                time.encode(out);
+            }
+        }
+    }
+}
+
+impl EncodeValue for streams::StreamError {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::LastOperationFailed(error) => {
+                out.push(0);
+                error.encode(out);
+            }
+            Self::Closed => out.push(1),
+        }
+    }
+}
