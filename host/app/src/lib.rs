@@ -99,6 +99,7 @@ pub mod plugins {
     pub mod builtin;
     mod file_stamp;
     pub mod grants;
+    pub mod installed;
     pub mod policy;
     pub mod runtime;
     pub mod secrets;

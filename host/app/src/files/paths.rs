@@ -104,6 +104,31 @@ impl Paths {
         self.data.join("plugins")
     }
 
+    /// The kept versions of installed packages.
+    pub fn package_store(&self) -> PathBuf {
+        self.data.join("packages/store")
+    }
+
+    /// The secret that seals the lock file of packages.
+    pub(crate) fn package_key_file(&self) -> PathBuf {
+        self.data.join("packages/seal-key")
+    }
+
+    /// The versions of packages that are installed, mode 0600.
+    pub fn plugin_lock_file(&self) -> PathBuf {
+        self.data.join("plugins.lock")
+    }
+
+    /// The user's rules for installations of packages.
+    pub fn plugin_rules_file(&self) -> PathBuf {
+        self.config.join("plugin-rules.toml")
+    }
+
+    /// The key that this user signs packages with, mode 0600.
+    pub fn author_key_file(&self) -> PathBuf {
+        self.config.join("author-key")
+    }
+
     /// Grants of plugin files, mode 0600.
     pub fn grants_file(&self) -> PathBuf {
         self.data.join("grants.toml")

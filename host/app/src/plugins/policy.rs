@@ -11,6 +11,7 @@ use crate::config::file::FilePlugin;
 use crate::plugins::builtin::{BUILT_IN, SKILL_READER};
 use crate::plugins::file_stamp::Stamp;
 use crate::plugins::grants::{GrantsFile, Pin};
+use crate::plugins::installed::{self, InstalledPlugins, LockView};
 use crate::workspace_base::Base;
 pub use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
@@ -62,6 +63,7 @@ pub struct RuntimePolicy {
     binding: Binding,
     call: Option<CallGrants>,
     file: GrantsFile,
+    installed: InstalledPlugins,
     state: Mutex<PolicyState>,
 }
 
@@ -105,6 +107,7 @@ impl Pins {
 struct View {
     plugins: Arc<UserPlugins>,
     pins: io::Result<Arc<Pins>>,
+    lock: Arc<LockView>,
 }
 
 /// Returns the user's section for files of this name. A project's plugin has no section, because the section may
@@ -135,6 +138,7 @@ impl RuntimePolicy {
             binding,
             call,
             file,
+            installed: InstalledPlugins::default(),
             state: Mutex::new(PolicyState { config, ..PolicyState::default() }),
         }
     }
@@ -159,7 +163,7 @@ impl RuntimePolicy {
 
     /// Reads the files that decisions depend on, if they have changed.
     fn view(&self) -> View {
-        View { plugins: self.user_plugins(), pins: self.pins() }
+        View { plugins: self.user_plugins(), pins: self.pins(), lock: self.installed.view(&self.base) }
     }
 
     /// Returns the settings of a built-in plugin. A project cannot grant anything.
@@ -189,12 +193,17 @@ impl RuntimePolicy {
     fn of_file(&self, component: &Component<'_>, path: &Path, origin: FileOrigin, view: &View) -> PluginSettings {
         let name = &component.manifest.name;
         let section = section(&view.plugins, name, origin);
-        let standing = match &view.pins {
-            Ok(pins) => match pins.at(path) {
+        let pinned = view.pins.as_ref().ok().and_then(|pins| pins.at(path));
+        let agreed = pinned.is_none_or(|pin| pin.digest != component.digest);
+        let agreed = agreed.then(|| installed::agreed(&view.lock, component, path, origin, pinned, None)).flatten();
+        let is_first = agreed.as_ref().is_some_and(|(_, is_first)| *is_first);
+        let standing = match (&view.pins, agreed) {
+            (Ok(_), Some((pin, _))) => GrantStanding::Pinned(Box::new(pin)),
+            (Ok(pins), None) => match pinned {
                 Some(pin) => self.pinned(component, origin, pin),
                 None => self.unpinned(component, path, origin, section, &pins.all),
             },
-            Err(error) => GrantStanding::HeldBack(self.unusable(error)),
+            (Err(error), _) => GrantStanding::HeldBack(self.unusable(error)),
         };
         let project = self.base.config.project_plugins.get(name).filter(|_| origin == FileOrigin::Project);
         let mut settings = PluginSettings { hint: grant_hint(path, &standing, component), ..PluginSettings::default() };
@@ -207,7 +216,7 @@ impl RuntimePolicy {
                         settings.grants.widen(self.base.grants(&section.grants));
                     }
                 }
-                settings.ceiling = Some(pin.granted_for.clone());
+                settings.ceiling = (!is_first).then(|| pin.granted_for.clone());
             }
             GrantStanding::Free => {
                 if let Some(section) = section {
@@ -324,6 +333,15 @@ impl RuntimePolicy {
         offered: &Ceiling,
         pins: &mut Vec<Pin>,
     ) -> bool {
+        let before = pins.iter().find(|pin| pin.path == path);
+        if before.is_none_or(|pin| pin.digest != component.digest)
+            && let lock = self.installed.view(&self.base)
+            && let Some((pin, _)) = installed::agreed(&lock, component, path, origin, before, Some(offered))
+        {
+            pins.retain(|pin| pin.path != path);
+            pins.push(pin);
+            return true;
+        }
         let plugins = self.user_plugins();
         let section = section(&plugins, &component.manifest.name, origin);
         let standing = match pins.iter().find(|pin| pin.path == path) {
@@ -388,6 +406,7 @@ impl PluginPolicy for RuntimePolicy {
     fn files(&self) -> Vec<PathBuf> {
         let paths = &self.base.paths;
         let mut files = vec![self.file.path().to_owned(), paths.config_file(), paths.trust_file()];
+        files.push(paths.plugin_lock_file());
         files.extend(self.base.skills().watched());
         files
     }
@@ -409,6 +428,7 @@ impl RuntimePolicy {
                 if let Some((built_in, _)) = RESERVED.iter().find(|(_, reserved)| reserved.is_like(&likeness)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: (*built_in).to_owned() });
                 }
+                installed::check(&view.lock, &self.base, component, path, *origin)?;
                 if let Some(problem) = self.base.config.project.refuses_now(&self.base.paths, path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }

@@ -3,7 +3,8 @@
 //! A skill is a directory with a `SKILL.md` (<https://agentskills.io/specification>). They are found in these directories and
 //! below them; of two with one name, the first counts:
 //!
-//! 1. the user's own: `skills` in the config directory, and `.agents/skills` and `.claude/skills` in the home directory
+//! 1. the user's own: `skills` in the config directory, and `.agents/skills` and `.claude/skills` in the home directory;
+//!    then those of installed packages
 //! 2. the repository's: `.pinion/skills` of a trusted project, and `.agents/skills` and `.claude/skills` in the workspace and in
 //!    the directories above it, up to the root of the repository
 //!
@@ -73,13 +74,15 @@ const LEADS_OUT: &str = "it is a link that leads out of the repository, or to no
 impl Base {
     /// Returns the directories of the user's skills and prompts, which the plugin may read although they are the host's.
     pub fn readable_for_skills(&self) -> Vec<PathBuf> {
-        self.users_skills().into_iter().chain([self.users_prompts()]).collect()
+        self.users_skills().into_iter().chain(self.users_prompts()).collect()
     }
 
     /// Returns the directories of the user's skills.
     fn users_skills(&self) -> Vec<PathBuf> {
         let shared = paths::home().into_iter().flat_map(|home| SHARED.map(|name| home.join(name)));
-        std::iter::once(self.paths.config.join("skills")).chain(shared).collect()
+        let packages = self.active_releases().into_iter().filter(|(release, _)| release.skills);
+        let packages = packages.map(|(_, directory)| directory.join("skills"));
+        std::iter::once(self.paths.config.join("skills")).chain(shared).chain(packages).collect()
     }
 
     /// Returns whether there is a directory of skills or of prompts.
@@ -118,16 +121,19 @@ impl Base {
 
     /// Returns the directories that may contain prompts.
     fn prompt_directories(&self) -> Vec<PathBuf> {
-        let mut directories = vec![self.users_prompts()];
+        let mut directories = self.users_prompts();
         if self.config.project.is_trusted() {
             directories.push(self.workspace.join(PROJECTS_PROMPTS));
         }
         directories
     }
 
-    /// Returns the directory of the user's prompts.
-    fn users_prompts(&self) -> PathBuf {
-        self.paths.config.join("prompts")
+    /// Returns the directories of the user's prompts: the user's own, and those of installed packages.
+    fn users_prompts(&self) -> Vec<PathBuf> {
+        let packages = self.active_releases().into_iter();
+        let packages =
+            packages.flat_map(|(release, root)| release.prompts.into_iter().map(move |name| root.join(name)));
+        std::iter::once(self.paths.config.join("prompts")).chain(packages).collect()
     }
 
     /// Returns the directories that may contain skills, and whether they are the user's own.

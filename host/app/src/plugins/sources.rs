@@ -19,6 +19,7 @@ impl Base {
     /// Returns the plugins that a run loads, in their order of precedence in name collisions. Disabled files are among
     /// them, because only the runtime reads the names in their manifests.
     pub fn sources(&self, options: &RunOptions, purpose: Purpose) -> Vec<PluginSource> {
+        self.recover_packages();
         let built_in = self.built_in(options, purpose);
         let mut sources: Vec<PluginSource> = built_in.map(BuiltIn::source).collect();
         sources.extend(options.plugins.iter().map(|path| self.named(path)));
