@@ -27,6 +27,12 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("pinion -p", "it names a mode, and has no prompt"),
     ("pinion mcp serve", "it names a mode, and serves until its client leaves"),
     ("pinion plugin", "it names a group of commands"),
+    ("pinion plugin publish", "it makes a key; `product/packages/registry.rs` runs it"),
+    ("pinion plugin publish ./kit --out dist", "it needs a package; `product/packages/registry.rs` runs it"),
+    (
+        "pinion plugin publish build/greet.wasm --to oci://ghcr.io/acme/greet:1.0.0",
+        "it needs a registry; `product/packages/registry.rs` runs it",
+    ),
     ("jco componentize --backend-qjs-disable-async", "it names an option, which the templates use"),
     ("cargo test", "it names the runner of this test"),
     ("cargo doc -p pinion-plugin-sdk --open", "it opens a browser; `tests/run.sh` builds the documentation"),

@@ -34,6 +34,7 @@ mod mcp_login;
 mod mcp_questions;
 mod mcp_serve;
 mod mcp_servers;
+mod packages;
 mod permissions;
 mod plan;
 mod processes;

@@ -1,6 +1,6 @@
 //! Component binaries: adding a manifest and removing sections that only tools read.
 
-use crate::commands::plugin::{build, consent, show};
+use crate::commands::plugin::{build, consent, packages, show};
 use crate::output::{json, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::repository::{Located, Make, Refusal};
@@ -125,6 +125,7 @@ pub(crate) async fn pack(base: &Base, pack: Pack, changes: ManifestChanges, as_j
         true => build::replace_file(&out, &packed).map_err(|error| failed().because(error))?,
         false => write(&base.workspace, &out, &packed).map_err(|error| failed().because(error))?,
     }
+    packages::release_built(base, &out, &name)?;
     consent::follow(base, &out, &name, &blake3::hash(&packed).to_hex())?;
     match as_json {
         true => written(json(&json!({

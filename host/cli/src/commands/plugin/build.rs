@@ -1,6 +1,6 @@
 //! `pinion plugin build`: builds a project in any language, then packs, checks and installs the component.
 
-use crate::commands::plugin::{binary, consent, show};
+use crate::commands::plugin::{binary, consent, packages, show};
 use crate::output::{bytes, json, note, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::create_directory;
@@ -92,6 +92,7 @@ pub(crate) async fn build(base: &Base, directory: &Path, destination: Destinatio
     let write = |file: &Path| {
         replace_file(file, &component)
             .map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
+        packages::release_built(base, file, &name)?;
         consent::follow(base, file, &name, &blake3::hash(&component).to_hex())
     };
     // Checked before it gets to where a running pinion loads it.

@@ -6,6 +6,7 @@ mod build;
 mod call;
 mod consent;
 mod new;
+mod packages;
 pub(super) mod show;
 mod storage;
 mod template;
@@ -243,6 +244,8 @@ enum PluginCommand {
         #[arg(short, long, requires = "clear")]
         yes: bool,
     },
+    #[command(flatten)]
+    Packages(packages::PackageCommand),
 }
 
 /// `--lifetime`.
@@ -295,6 +298,7 @@ impl PluginCommand {
             | Self::Info { json, .. }
             | Self::Call { json, .. }
             | Self::Bench { json, .. } => *json,
+            Self::Packages(command) => command.is_json(),
             Self::Grant { .. } | Self::Revoke { .. } | Self::Storage { .. } => false,
         }
     }
@@ -350,6 +354,7 @@ impl PluginCommand {
                 };
                 binary::pack(base, binary::Pack { file, out, install, wit, world }, changes, json).await
             }
+            Self::Packages(command) => command.run(base).await,
             Self::Check { file, json } => show::check(base, &base.workspace.join(file), json).await,
             Self::List { json } => show::list(base, json).await,
             Self::Info { plugin, json } => show::info(base, &plugin, json).await,

@@ -251,6 +251,26 @@ pub(crate) async fn examine_bytes(base: &Base, component: &[u8], file: &Path) ->
     examine(base, &copy).await
 }
 
+/// Loads a component that is not installed without granting it anything, and returns its tools.
+///
+/// # Errors
+/// As for [`examine`].
+pub(crate) async fn describe(
+    base: &Base,
+    component: &[u8],
+    name: &str,
+) -> Result<(PluginInfo, Vec<Arc<ToolDefinition>>)> {
+    let failed = |error: std::io::Error| Failure::failed("could not write a temporary file").because(error);
+    let directory = tempfile::tempdir().map_err(failed)?;
+    let copy = directory.path().join(Path::new(name).file_name().unwrap_or_else(|| "plugin.wasm".as_ref()));
+    std::fs::write(&copy, component).map_err(failed)?;
+    let runtime = base.showing()?;
+    runtime.add(vec![base.named(&copy)]).await;
+    let info = runtime.plugins().pop().ok_or_else(|| not_found(name, &runtime))?;
+    let tools = runtime.all_definitions();
+    Ok((info, tools))
+}
+
 /// Loads a component without granting it anything.
 ///
 /// # Errors

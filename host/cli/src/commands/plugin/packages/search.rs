@@ -1,0 +1,133 @@
+//! Indexes of packages: search, lookup, and newer versions.
+
+use super::remote::{MAX_SMALL, get, get_optional};
+use super::store_failure::{now, store_failure};
+use crate::output::{Text, json, left, print, text, written};
+use pinion_app::failure::{Failure, Result};
+use pinion_app::files::private::{read_settings, replace};
+use pinion_app::workspace_base::Base;
+use pinion_files::open::{create_directory, read_limited};
+use pinion_packages::{AuthorKey, IndexEntry, PackageIndex, compare_versions, sha256_hex, verify_signature};
+use serde::Deserialize;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// A configured index.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfiguredIndex {
+    /// Address, or file on this machine.
+    location: String,
+    /// Public key that signs it.
+    key: String,
+}
+
+/// The content of `plugin-indexes.toml`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct IndexList {
+    index: Vec<ConfiguredIndex>,
+}
+
+/// Reads all configured indexes, with one request for each and one for its signature.
+async fn indexes(base: &Base) -> Result<Vec<PackageIndex>> {
+    let path = base.paths.config.join("plugin-indexes.toml");
+    let invalid = || Failure::usage(format!("invalid list of indexes `{}`", path.display()));
+    let text = read_settings(&path).map_err(|error| invalid().because(error))?;
+    let Some(text) = text else {
+        return Err(Failure::usage("no index is configured")
+            .hint(format!("name one with `[[index]]`, `location` and `key` in {}", path.display())));
+    };
+    let list: IndexList = toml::from_str(&text).map_err(|error| invalid().because(error.message().to_owned()))?;
+    let mut indexes = Vec::new();
+    for configured in &list.index {
+        indexes.push(read_index(base, configured).await?);
+    }
+    Ok(indexes)
+}
+
+async fn read_index(base: &Base, configured: &ConfiguredIndex) -> Result<PackageIndex> {
+    let location = &configured.location;
+    let failed = |error: String| Failure::failed(format!("the index `{location}` is not used")).because(error);
+    let (content, signature) = match location.contains("://") {
+        true => (get(location, None, Some(MAX_SMALL)).await?, get_optional(&format!("{location}.minisig")).await?),
+        false => {
+            let path = base.workspace.join(location);
+            let signature = read_limited(Path::new(&format!("{}.minisig", path.display())), MAX_SMALL).ok();
+            let content = read_limited(&path, MAX_SMALL).map_err(|error| failed(error.to_string()))?;
+            (content, signature.and_then(|bytes| String::from_utf8(bytes).ok()))
+        }
+    };
+    let key = AuthorKey::parse(&configured.key).map_err(failed)?;
+    let signature = signature.ok_or_else(|| failed("it is not signed".to_owned()))?;
+    verify_signature(&key, &content, &signature, ("index", "1"), now()).map_err(failed)?;
+    // An index that is older than the one seen last may hide a newer release.
+    let seen_file = seen_file(base, location);
+    let seen = read_settings(&seen_file).ok().flatten().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let index = PackageIndex::parse(&content, seen, now()).map_err(failed)?;
+    if index.generated > seen {
+        let directory = seen_file.parent().unwrap_or(Path::new("."));
+        let stored =
+            create_directory(directory).and_then(|()| replace(&seen_file, index.generated.to_string().as_bytes()));
+        stored.map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(index)
+}
+
+fn seen_file(base: &Base, location: &str) -> PathBuf {
+    base.paths.data.join("packages/indexes").join(sha256_hex(location.as_bytes()))
+}
+
+/// Finds a release in the indexes, in their order.
+pub(super) async fn indexed(base: &Base, name: &str, version: Option<&str>) -> Result<IndexEntry> {
+    let indexes = indexes(base).await?;
+    let found = indexes.iter().find_map(|index| index.release(name, version));
+    found
+        .cloned()
+        .ok_or_else(|| Failure::failed(format!("no index has a package `{name}`")).hint("pinion plugin search"))
+}
+
+/// Prints the packages that match.
+pub(super) async fn search(base: &Base, words: &str, as_json: bool) -> Result<()> {
+    let indexes = indexes(base).await?;
+    let found: Vec<&IndexEntry> = indexes.iter().flat_map(|index| index.search(words)).collect();
+    if as_json {
+        let found: Vec<_> = found.iter().map(|entry| entry_json(entry)).collect();
+        return written(json(&json!({ "packages": found })));
+    }
+    let mut text = Text::default();
+    for entry in found {
+        text.line(text!("{} {} {}", left(&entry.name, 24), left(&entry.version, 10), entry.description));
+    }
+    print(&text)
+}
+
+fn entry_json(entry: &IndexEntry) -> serde_json::Value {
+    json!({
+        "name": entry.name,
+        "version": entry.version,
+        "description": entry.description,
+        "source": entry.source,
+        "signer": entry.signer,
+    })
+}
+
+/// Prints the installed packages that have a newer version in an index.
+pub(super) async fn outdated(base: &Base, as_json: bool) -> Result<()> {
+    let lock = base.package_store()?.read().map_err(store_failure)?;
+    let indexes = indexes(base).await?;
+    let (mut text, mut found) = (Text::default(), Vec::new());
+    for package in &lock.packages {
+        let Some(active) = package.active_release() else { continue };
+        let newest = indexes.iter().find_map(|index| index.release(&package.name, None));
+        let newest = newest.filter(|entry| compare_versions(&entry.version, &active.version).is_gt());
+        if let Some(entry) = newest {
+            text.line(text!("{} {} -> {}", package.name, active.version, entry.version));
+            found.push(json!({ "name": package.name, "installed": active.version, "newest": entry.version }));
+        }
+    }
+    match as_json {
+        true => written(json(&json!({ "outdated": found }))),
+        false => print(&text),
+    }
+}
