@@ -1,6 +1,7 @@
 //! The full-screen UI on a real terminal.
 
 mod actions;
+mod agents;
 mod commands;
 mod forms;
 mod questions;
