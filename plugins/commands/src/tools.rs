@@ -29,7 +29,7 @@ fn describe_effects(effects: Effects) -> String {
         (has(Effects::WRITES), "writes files"),
         (has(Effects::EXECUTES), "runs programs"),
         (has(Effects::NETWORK), "uses the network"),
-        (has(Effects::DELEGATES), "starts agents"),
+        (has(Effects::DELEGATES), "asks models or starts agents"),
     ];
     words.into_iter().filter_map(|(has, word)| has.then_some(word)).collect::<Vec<_>>().join(", ")
 }
