@@ -40,6 +40,7 @@ mod plan;
 mod processes;
 mod programs;
 pub(crate) mod providers;
+mod replay;
 #[cfg(target_os = "linux")]
 mod resume;
 mod sessions;

@@ -128,6 +128,7 @@ pub mod run {
     mod agents;
     mod built_in;
     mod checking_plugins;
+    pub mod journal;
     mod net_question;
     pub mod notices;
     pub mod session;

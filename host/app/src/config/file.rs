@@ -12,6 +12,7 @@ use pinion_agent::delegation::{AgentKind, MAX_AGENT_DEPTH, ParallelAttempts, Sub
 use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::retry::Backoff;
 use pinion_agent::tokens::ByteCounter;
+use pinion_journal::writer::JournalMode;
 use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
 use pinion_providers::{CustomFormat, CustomQuirks};
 use serde::Deserialize;
@@ -59,6 +60,8 @@ pub(crate) struct File {
     pub stream: Option<bool>,
     /// Show the requests, tokens and cost of each turn of the user.
     pub turn_cost: Option<bool>,
+    /// Whether the calls of plugins are recorded, so that they can be repeated.
+    pub journal: Option<JournalMode>,
     /// Hours without a prompt before the next one begins another session.
     pub new_session_after_hours: Option<f64>,
     pub trusted: Vec<PathBuf>,

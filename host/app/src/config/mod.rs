@@ -45,6 +45,7 @@ use pinion_agent::provider::{CachePolicy, ThinkingLevel};
 use pinion_agent::retry::Backoff;
 use pinion_agent::tokens::ByteCounter;
 use pinion_exclusions::Finder;
+use pinion_journal::writer::JournalMode;
 use pinion_plugin_runtime::EngineLimits;
 use pinion_providers::Registry;
 use std::collections::BTreeMap;
@@ -103,6 +104,8 @@ pub struct Config {
     pub stream: Option<bool>,
     /// Shows the requests, tokens and cost of each turn of the user.
     pub turn_cost: bool,
+    /// Whether the calls of plugins are recorded.
+    pub journal: JournalMode,
     /// The minimum pause before a prompt begins another session; `None` if no pause does.
     pub new_session_after: Option<Duration>,
     /// Limits of a run.
@@ -208,6 +211,7 @@ impl Config {
             tui: file.tui,
             stream: if options.stream { Some(true) } else { user.stream },
             turn_cost: user.turn_cost.unwrap_or(true),
+            journal: user.journal.unwrap_or_default(),
             new_session_after,
             limits: limits(&file.limits, options),
             daily_limit: file.limits.max_cost_per_day.filter(|limit| *limit > 0.0),

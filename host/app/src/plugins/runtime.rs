@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::plugins::policy::{Binding, RuntimePolicy};
 use crate::process::own_command::{COMPILE_COMPONENT, guard_command, own_command};
+use crate::run::journal::SessionJournal;
 use crate::run::notices::announce_compiling;
 use crate::workspace_base::Base;
 use pinion_plugin_runtime::{
@@ -23,7 +24,20 @@ impl Base {
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {
-        self.runtime_with(engine, RuntimePolicy::new(self, Binding::Bind, None), info, on_notice)
+        self.recorded_runtime(engine, info, SessionJournal::default(), on_notice)
+    }
+
+    /// Creates a plugin runtime with nothing loaded, whose calls are recorded in a journal.
+    pub(crate) fn recorded_runtime(
+        &self,
+        engine: StartingEngine,
+        info: Arc<dyn HostInfo>,
+        journal: SessionJournal,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Runtime> {
+        let config = self.runtime_config(RuntimePolicy::new(self, Binding::Bind, None), info);
+        let config = RuntimeConfig { journal: journal.sink(), ..config };
+        Runtime::with_engine(config, engine, on_notice).map_err(Failure::from)
     }
 
     /// Creates a runtime for inspection, which binds no grants to loaded files.
@@ -42,10 +56,14 @@ impl Base {
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {
+        Runtime::with_engine(self.runtime_config(policy, info), engine, on_notice).map_err(Failure::from)
+    }
+
+    fn runtime_config(&self, policy: RuntimePolicy, info: Arc<dyn HostInfo>) -> RuntimeConfig {
         if let Some((program, arguments)) = guard_command(&self.paths.removed()) {
             guard_programs(program, arguments);
         }
-        let config = RuntimeConfig {
+        RuntimeConfig {
             workspace: self.workspace.clone(),
             cache: self.compiled_code(),
             policy: Arc::new(policy),
@@ -57,7 +75,6 @@ impl Base {
             mcp: Some(self.mcp_adapter()),
             info,
             journal: None,
-        };
-        Runtime::with_engine(config, engine, on_notice).map_err(Failure::from)
+        }
     }
 }

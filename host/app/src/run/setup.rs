@@ -15,6 +15,7 @@ use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::built_in::BuiltIns;
+use crate::run::journal::SessionJournal;
 use crate::run::net_question::NetQuestion;
 use crate::run::session::OpenSession;
 use crate::undo::keeper::Keeper;
@@ -48,6 +49,8 @@ pub struct Ready {
     built_ins: Arc<BuiltIns>,
     /// Takes snapshots for undo.
     pub keeper: Arc<Keeper>,
+    /// Records the calls of plugins.
+    pub journal: SessionJournal,
     /// Problem of the user's plugin directory.
     plugin_directory: Option<String>,
 }
@@ -103,12 +106,14 @@ impl Ready {
             None => self.agent.run(prompts).await,
         };
         self.keeper.end_turn().await;
+        self.journal.flush();
         outcome
     }
 
     /// Keeps the agent and the plugins in memory for the rest of the program, which is about to end: the system takes all
     /// of it back at once, and faster than one after another.
     pub fn leak(&self) {
+        self.journal.flush();
         std::mem::forget((self.agent.clone(), self.runtime.clone()));
     }
 
@@ -165,7 +170,8 @@ impl Base {
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, &chosen));
-        let runtime = Arc::new(self.runtime(engine, info.clone(), on_notice)?);
+        let journal = SessionJournal::new(self, session.on_disk.as_ref());
+        let runtime = Arc::new(self.recorded_runtime(engine, info.clone(), journal.clone(), on_notice)?);
         let built_ins = Arc::new(BuiltIns::for_run(self, options, purpose, &runtime));
         if let Some(last) = session.messages.last() {
             runtime.continue_session(session.id.clone(), last.timestamp().into());
@@ -207,7 +213,7 @@ impl Base {
         });
         let plugin_directory = self.directory_notice(options);
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info, context, branches, built_ins, keeper, plugin_directory })
+        Ok(Ready { agent, runtime, session, info, context, branches, built_ins, keeper, journal, plugin_directory })
     }
 
     /// Loads plugins and waits for built-in ones and those from the command line. Plugins in directories join when they

@@ -17,6 +17,7 @@ mod mentions_tests;
 pub(crate) mod model;
 pub(crate) mod permissions;
 mod plugin;
+mod report;
 mod rewind;
 mod sandbox;
 pub(crate) mod session;
@@ -83,6 +84,8 @@ commands! {
     Sandbox(sandbox::Sandbox),
     /// List, show, compare, export, fork and delete sessions
     Session(session::SessionArgs),
+    /// Write a bundle that repeats a session's plugin calls on another machine
+    Report(report::ReportArgs),
     /// Evaluate agents: run cases, and list, show and compare the results
     Eval(eval::EvalArgs),
     /// Store the key of a provider

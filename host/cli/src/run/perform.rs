@@ -181,6 +181,7 @@ impl Chat<'_> {
             self.write_line(&text!("! {}", Text::block(failure.message())));
         }
         self.ready.keeper.begin(session.on_disk.as_ref());
+        self.ready.journal.begin(session.on_disk.as_ref());
         self.ready.session = session;
         self.show_session();
         let session = &self.ready.session;

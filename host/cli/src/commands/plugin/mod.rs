@@ -7,6 +7,7 @@ mod call;
 mod consent;
 mod new;
 mod packages;
+pub(super) mod replay;
 pub(super) mod show;
 mod storage;
 mod template;
@@ -212,6 +213,19 @@ enum PluginCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Repeat the calls of a session offline, from its journal, and compare the results
+    ///
+    /// Needs `journal = "on"` in the config while the session runs. Exits with status 1 if a call differs.
+    Replay {
+        /// ID of the session, or a unique prefix of it, or the directory of a report
+        session: String,
+        /// Repeat the calls of this plugin with the component in FILE
+        #[arg(long, value_name = "FILE")]
+        with: Option<PathBuf>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Grant capabilities to a plugin file in its current version
     ///
     /// The grants apply to this path and content. Without capabilities, confirms a file that has changed: it keeps its
@@ -297,7 +311,8 @@ impl PluginCommand {
             | Self::List { json }
             | Self::Info { json, .. }
             | Self::Call { json, .. }
-            | Self::Bench { json, .. } => *json,
+            | Self::Bench { json, .. }
+            | Self::Replay { json, .. } => *json,
             Self::Packages(command) => command.is_json(),
             Self::Grant { .. } | Self::Revoke { .. } | Self::Storage { .. } => false,
         }
@@ -319,6 +334,7 @@ impl PluginCommand {
                 };
                 build::run(base, &directory, destination, steps, json).await
             }
+            Self::Replay { session, with, json } => replay::run(base, &session, with.as_deref(), json).await,
             Self::Watch { directory, json } => watch::run(base, &directory, json).await,
             Self::Test { directory, no_build, models, trials, json, .. } if !models.is_empty() => {
                 let options = test_model::ModelOptions { models: &models, trials, is_built: no_build, as_json: json };
