@@ -66,6 +66,8 @@ async fn list_of_models_says_what_is_loaded_on_this_machine() {
         terminal.wait_for("models ");
         terminal.wait_for("on this machine, loaded");
         terminal.wait_for("lm-studio/gemma");
+        // Escape, as an unambiguous sequence.
+        terminal.keys("\x1b[27u");
         assert_eq!(terminal.exit().0, Some(0));
     })
     .await

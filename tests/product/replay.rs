@@ -44,7 +44,7 @@ fn calls(of: &[(&str, Value)]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_of_many_calls_is_replayed_elsewhere_with_the_same_results_and_fuel() {
+async fn session_of_many_calls_is_replayed_elsewhere_with_the_same_fuel() {
     let server = HttpServer::start(|request| answer(200, &[], request.uri().path().to_owned())).await;
     let pinion = Pinion::default();
     let grants = format!(

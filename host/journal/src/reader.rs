@@ -3,8 +3,8 @@
 use crate::event::{JournalEvent, JournalValue};
 use crate::writer::{EXTENSION, MIN_SHARED};
 use flate2::read::DeflateDecoder;
+use pinion_files::open::open_file;
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub fn journal_files(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
 /// # Errors
 /// The file cannot be opened.
 pub fn read_journal(path: &Path) -> Result<Vec<JournalEvent>, ReadError> {
-    let file = File::open(path).map_err(|source| ReadError { path: path.to_owned(), source })?;
+    let file = open_file(path).map_err(|source| ReadError { path: path.to_owned(), source })?;
     let mut decoder = DeflateDecoder::new(BufReader::new(file));
     let (mut events, mut values) = (Vec::new(), HashMap::new());
     while let Some(mut event) = next_event(&mut decoder) {

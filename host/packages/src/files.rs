@@ -161,7 +161,7 @@ impl PackageFiles {
         if !is_nested || matches!(top, "skills" | "prompts" | "commands" | "dev.pinion") || top.starts_with('.') {
             return self;
         }
-        self.beneath(&top.to_owned()).unwrap_or_default()
+        self.beneath(top).unwrap_or_default()
     }
 
     /// Returns the files in a directory of the package; `None` if there are none.

@@ -151,11 +151,11 @@ async fn changed_component_differs_in_its_result() {
     let same = replayed(&recordings, "greet", &guest("greet_one")).await;
     assert!(same.iter().all(|verdict| *verdict == ReplayVerdict::Same), "{same:?}");
     let differing = replayed(&recordings, "greet", &guest("greet_two")).await;
-    let results = differing.iter().filter_map(|verdict| match verdict {
+    let mut results = differing.iter().filter_map(|verdict| match verdict {
         ReplayVerdict::Differs(CallDifference::Outcome { recorded, repeated }) => Some((recorded, repeated)),
         _ => None,
     });
-    let (recorded, repeated) = results.last().unwrap();
+    let (recorded, repeated) = results.next_back().unwrap();
     assert!(recorded.contains("version one") && repeated.contains("version two"), "{recorded}\n{repeated}");
 }
 

@@ -128,7 +128,7 @@ impl Base {
         directories
     }
 
-    /// Returns the directories of the user's prompts: the user's own, and those of installed packages.
+    /// Returns the directories of the user's own prompts and of installed packages.
     fn users_prompts(&self) -> Vec<PathBuf> {
         let packages = self.active_releases().into_iter();
         let packages =

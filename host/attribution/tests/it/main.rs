@@ -1,5 +1,7 @@
 //! Tests of the public interface.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "clippy allows them in tests, but not in what tests share")]
+
 mod calibration;
 mod causes;
 mod requests;

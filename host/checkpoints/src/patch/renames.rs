@@ -43,7 +43,7 @@ pub(super) fn find_renames(changes: &[PathChange], objects: &Objects) -> Vec<Fil
 /// Position in the list of changes, content and size.
 type ChangedFile = (usize, Digest, u64);
 
-/// Pairs files of the same content, first those of the same name. Takes them out of the lists.
+/// Pairs files of the same content, first files of the same name. Takes them out of the lists.
 fn same_contents(
     changes: &[PathChange],
     removed: &mut Vec<ChangedFile>,

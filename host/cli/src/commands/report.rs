@@ -8,7 +8,7 @@ use pinion_app::failure::{Failure, Result};
 use pinion_app::run::journal::directory_of;
 use pinion_app::workspace_base::Base;
 use pinion_files::AtomicWrite;
-use pinion_files::open::create_directory;
+use pinion_files::open::{create_directory, read_file};
 use pinion_journal::event::JournalEvent;
 use pinion_journal::reader::read_journal;
 use pinion_journal::writer::{JournalMode, JournalSink as _, JournalWriter};
@@ -45,7 +45,8 @@ impl ReportArgs {
         create_directory(&bundle).map_err(failed)?;
         let components = copy_journals(&base, &files, &bundle)?;
         let (included, missing) = copy_components(&base, &components, &bundle)?;
-        let text = std::fs::read_to_string(&session).map_err(failed)?;
+        let text = read_file(&session).map_err(failed)?;
+        let text = String::from_utf8_lossy(&text);
         let clean = base.secrets.clean(&text);
         AtomicWrite::private().replace(&bundle.join("session.jsonl"), clean.as_bytes()).map_err(failed)?;
         let about = json!({

@@ -123,6 +123,7 @@ pub(super) fn write_files(directory: &Path, texts: &VerifierFiles) -> io::Result
 }
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "clippy sees no test module in a condition of two parts")]
 mod tests {
     use super::super::super::evaluators::EvaluatorRegistry;
     use super::*;

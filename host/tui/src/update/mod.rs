@@ -19,7 +19,6 @@ pub(crate) use self::completion::Popup;
 use self::agents::AgentsView;
 use self::plan::Planning;
 use self::queue::InputQueue;
-use self::vi_keys::ViView;
 
 use crate::commands::SlashCommand;
 use crate::composer::Composer;
@@ -151,6 +150,17 @@ pub struct App {
     /// The session whose preview was requested last.
     previewed: Option<String>,
     requests: Vec<UiRequest>,
+}
+
+/// State of vi keys outside of the message.
+#[derive(Debug, Default)]
+pub(crate) struct ViView {
+    /// A search is typed, downwards if true.
+    pub(crate) searching: Option<bool>,
+    /// The last search, and its direction.
+    last_search: Option<(String, bool)>,
+    /// The message, while the editor has the command line.
+    message: Option<Box<Composer>>,
 }
 
 impl App {

@@ -5,24 +5,13 @@ use crate::commands::command_of;
 use crate::composer::Composer;
 use crate::input::UiRequest;
 use crate::keys::Action;
-use crate::update::App;
+use crate::update::{App, ViView};
 use crate::vi::{ConversationInput, ConversationKey};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
 /// Short names of commands, with their slash commands.
 const ALIASES: [(&str, &str); 4] = [("q", "quit"), ("q!", "quit"), ("qa", "quit"), ("h", "help")];
-
-/// State of vi keys outside of the message.
-#[derive(Debug, Default)]
-pub(crate) struct ViView {
-    /// A search is typed, downwards if true.
-    pub(crate) searching: Option<bool>,
-    /// The last search, and its direction.
-    last_search: Option<(String, bool)>,
-    /// The message, while the editor has the command line.
-    message: Option<Box<Composer>>,
-}
 
 impl ViView {
     /// Returns whether the editor has the command line.

@@ -1,6 +1,6 @@
 //! `pinion plugin replay`: repeats the calls of a session offline, from its journal.
 
-use crate::output::{Text, json, print, text, written};
+use crate::output::{Text, print, result, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::options::RunOptions;
 use pinion_app::plugins::builtin::{BUILT_IN, BuiltIn};
@@ -72,7 +72,7 @@ pub(crate) async fn run(base: &Base, session: &str, with: Option<&Path>, as_json
     report.differences.sort_by_key(|call| call.call);
     report.skips.sort_by_key(|call| call.call);
     if as_json {
-        written(json(&report))?
+        written(result(&report))?
     } else {
         print(&described(&report))?
     }
@@ -100,7 +100,7 @@ pub(crate) fn recorded_files(directory: &Path, session: &str) -> Result<Vec<Path
     Ok(files)
 }
 
-/// Reads all journals of a session, or those of a report.
+/// Reads all journals of a session or a report.
 fn recorded(base: &Base, session: &str, bundle: Option<&Path>) -> Result<Vec<RecordedInstance>> {
     let directory = match bundle {
         Some(bundle) => bundle.join("journal"),
@@ -147,7 +147,7 @@ pub(crate) fn unreadable(error: LoadError) -> Failure {
     Failure::failed("could not read the component").because(error)
 }
 
-/// Returns the installed components, and those of a report, by their digests. A file that is no plugin is left out.
+/// Returns the components that are installed or in a report, by their digests. A file that is no plugin is left out.
 pub(crate) fn installed(base: &Base, bundle: Option<&Path>) -> HashMap<String, PluginSource> {
     let sources = base.sources(&RunOptions::default(), Purpose::Conversation).into_iter();
     let built_in = BUILT_IN.iter().map(BuiltIn::source);

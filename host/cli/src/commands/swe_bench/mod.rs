@@ -115,7 +115,7 @@ impl SweBench {
 /// The result of running a data set.
 #[derive(Debug, Default)]
 struct BenchSummary {
-    /// Predictions in the file, with those of earlier runs.
+    /// Predictions in the file, also of earlier runs.
     predictions: u64,
     /// Instances without a prediction.
     failed: u64,
