@@ -3,7 +3,7 @@
 //! The central directory is read, and each local header has to say the same, so that no two readers see different files.
 
 use super::inflate;
-use crate::files::PackageFiles;
+use crate::files::{FileLimit, PackageFiles};
 use crate::package::PackageError;
 use flate2::{Crc, read::DeflateDecoder};
 
@@ -73,6 +73,10 @@ impl CentralEntry<'_> {
         }
         if is_directory {
             return Ok(());
+        }
+        // The size is a statement of the archive, and bounds the memory for the content.
+        if u64::from(self.size) > FileLimit::PACKAGE.bytes {
+            return Err(PackageError::TooLarge);
         }
         let packed = bytes.get(start..start + self.packed as usize).ok_or_else(damaged)?;
         let content = match self.method {

@@ -186,6 +186,11 @@ fn archive_bombs_end_early() {
     let mut huge = entry(b'0', b"a", b"");
     huge[124..136].copy_from_slice(b"77777777777\0");
     assert!(unpack(&gzip(&huge)).is_err());
+    // The directory of a zip says so before anything is inflated.
+    let mut zipped = zip(&[("a", "a", b"x", 0)]);
+    let entry = zipped.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+    zipped[entry + 24..entry + 28].copy_from_slice(&(200_u32 << 20).to_le_bytes());
+    assert!(matches!(unpack(&zipped), Err(PackageError::TooLarge)));
 }
 
 #[test]
