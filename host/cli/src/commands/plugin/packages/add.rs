@@ -7,7 +7,7 @@ use super::review::{about, described};
 use super::store_failure::{now, store_failure};
 use crate::approve::confirm::confirm;
 use crate::output::terminal::is_interactive;
-use crate::output::{Text, json, note, print, stdout_failure, text, written};
+use crate::output::{Text, json, left, note, print, stdout_failure, text, written};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::private::read_settings;
 use pinion_app::plugins::installed::HostReader;
@@ -104,11 +104,15 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
         None => None,
     };
     let mut shown = about(fetched, signed.as_deref());
-    if let (Some(active), Some(grown)) = (active, &grown) {
+    let moved = active.filter(|active| active.source != fetched.source);
+    if let Some(moved) = moved {
+        shown.line(text!("  {} {} {} from {}", left("replaces", 10), package.name, moved.version, moved.source));
+    } else if let (Some(active), Some(grown)) = (active, &grown) {
         shown = text!("{} {} -> {}\n", package.name, active.version, package.version);
         grown.iter().for_each(|part| shown.line(text!("  + {}", Text::block(part))));
     }
-    let needs_answer = grown.as_ref().is_none_or(|grown| !grown.is_empty());
+    // The user agreed to another source, so that a package of the same name from here is a new one to them.
+    let needs_answer = moved.is_some() || grown.as_ref().is_none_or(|grown| !grown.is_empty());
     agree(&shown, package, needs_answer, answers)?;
     let current = active.map(|active| current_grants(base, &store, active)).transpose()?.unwrap_or_default();
     let granted = package.components.iter().map(|component| {
