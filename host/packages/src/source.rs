@@ -30,6 +30,9 @@ impl PackageSource {
             return Err("the source is empty or contains invisible characters".to_owned());
         }
         if let Some((marketplace, name)) = text.rsplit_once('#') {
+            if marketplace.contains("://") {
+                checked_url(marketplace)?;
+            }
             return Ok(Self::Marketplace(marketplace.to_owned(), name.to_owned()));
         }
         if let Some(reference) = text.strip_prefix("oci://") {
@@ -76,6 +79,11 @@ pub(crate) fn checked_url(text: &str) -> Result<Url, String> {
         return Err("an address of a package has no user name and no fragment".to_owned());
     }
     Ok(url)
+}
+
+/// Returns whether a text is an address of this machine.
+pub fn is_on_this_machine(address: &str) -> bool {
+    Url::parse(address).is_ok_and(|url| is_loopback(&url))
 }
 
 /// Returns whether an address is one of this machine.

@@ -3,7 +3,7 @@
 use crate::support::{PlainReader, component, files, package};
 use pinion_packages::{
     Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageError, PackageFiles, PackageIndex,
-    PackageSource, component_manifest, parse_strict, sha256_hex,
+    PackageSource, component_manifest, is_on_this_machine, parse_strict, sha256_hex,
 };
 use serde_json::json;
 use std::path::Path;
@@ -141,6 +141,8 @@ fn sources_are_https_or_on_this_machine() {
     assert!(matches!(parse("http://127.0.0.1:8/a.zip"), Ok(PackageSource::Web(_))));
     assert!(matches!(parse("oci://localhost:5000/a/b:1"), Ok(PackageSource::Oci(_))));
     assert!(matches!(parse("https://example.com/marketplace.json#a"), Ok(PackageSource::Marketplace(..))));
+    assert!(parse("http://example.com/marketplace.json#a").is_err());
+    assert!(is_on_this_machine("http://127.0.0.1:1/a") && !is_on_this_machine("https://example.com/a"));
     for text in [
         "http://example.com/a",
         "ftp://example.com/a",

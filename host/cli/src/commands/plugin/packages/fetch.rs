@@ -8,7 +8,8 @@ use pinion_app::workspace_base::Base;
 use pinion_files::open::read_limited;
 use pinion_packages::archive::{is_archive, unpack};
 use pinion_packages::{
-    Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageFiles, PackageSource, sha256_hex,
+    Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageFiles, PackageSource,
+    is_on_this_machine, sha256_hex,
 };
 use std::path::Path;
 
@@ -154,6 +155,11 @@ async fn from_marketplace(base: &Base, place: &str, name: &str) -> Result<Fetche
             read(files, &source, name, None)?
         }
         (MarketplaceSource::Archive(url, digest), _) => {
+            if is_remote && is_on_this_machine(url) && !is_on_this_machine(place) {
+                return Err(unusable(format!(
+                    "its entry `{name}` is on this machine, where only you can name a source"
+                )));
+            }
             let content = get(url, None, None).await?;
             let found = sha256_hex(&content);
             if digest.as_ref().is_some_and(|digest| *digest != found) {
