@@ -61,7 +61,7 @@ impl OciReference {
             return Err(invalid());
         }
         Ok(Self {
-            host: host.to_owned(),
+            host: host.to_ascii_lowercase(),
             name: name.to_owned(),
             tag: tag.to_owned(),
             digest: digest.map(str::to_owned),

@@ -40,6 +40,8 @@ pub struct SignedSource {
 pub struct InstallationCandidate<'a> {
     /// The source that it came from.
     pub source: &'a str,
+    /// The address that an index or a marketplace names for it.
+    pub origin: Option<&'a str>,
     /// Name of the package.
     pub name: &'a str,
     /// Digests of the package and of its files, in any form.
@@ -116,7 +118,8 @@ impl InstallationRules {
         if let Some(key) = candidate.signer.filter(|key| self.revoked_keys.iter().any(|revoked| revoked == key)) {
             return Err(RuleViolation::Revoked(key.to_owned()));
         }
-        for signed in self.signed.iter().filter(|signed| is_below(source, &signed.source)) {
+        let is_from = |start: &str| is_below(source, start) || candidate.origin.is_some_and(|at| is_below(at, start));
+        for signed in self.signed.iter().filter(|signed| is_from(&signed.source)) {
             if !candidate.signer.is_some_and(|key| signed.keys.iter().any(|listed| listed == key)) {
                 return Err(RuleViolation::Signer(signed.source.clone()));
             }

@@ -1,7 +1,7 @@
 //! Signatures of authors, and the user's rules.
 
 use pinion_packages::{
-    AuthorKey, InstallationCandidate, InstallationRules, RuleViolation, SigningKey, verify_signature,
+    AuthorKey, InstallationCandidate, InstallationRules, OciReference, RuleViolation, SigningKey, verify_signature,
 };
 
 const CONTENT: &[u8] = b"the content of a package";
@@ -69,6 +69,7 @@ fn rules_forbid_before_anything_is_installed() {
     let digests = ["cd".to_owned()];
     let good = InstallationCandidate {
         source: "oci://ghcr.io/acme/kit:1",
+        origin: None,
         name: "kit",
         digests: &digests,
         signer: Some("K1"),
@@ -103,6 +104,11 @@ fn rules_forbid_before_anything_is_installed() {
         assert_eq!(rules.check(&candidate), Err(violation));
     }
     assert!(InstallationRules::parse("unknown = 1").is_err());
+    // The name in an index, or another spelling of the host, leads to the same place.
+    let signed = InstallationRules::parse("[[signed]]\nsource = 'oci://ghcr.io/acme'\nkeys = ['K1']\n").unwrap();
+    let indexed = InstallationCandidate { source: "kit", origin: Some(good.source), signer: None, ..good };
+    assert_eq!(signed.check(&indexed), Err(RuleViolation::Signer("oci://ghcr.io/acme".to_owned())));
+    assert_eq!(OciReference::parse("GHCR.io/acme/kit").unwrap().host, "ghcr.io");
     let open = InstallationCandidate { source: "/a", signer: None, published: None, ..good };
     assert_eq!(InstallationRules::default().check(&open), Ok(()));
 }

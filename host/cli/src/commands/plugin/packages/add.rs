@@ -206,6 +206,7 @@ fn check_rules(base: &Base, fetched: &Fetched, signer: Option<&AuthorKey>) -> Re
     digests.extend(package.components.iter().map(|component| component.digest.clone()));
     let candidate = InstallationCandidate {
         source: &fetched.source,
+        origin: fetched.origin.as_deref(),
         name: &package.name,
         digests: &digests,
         signer: signer.map(AuthorKey::as_str),

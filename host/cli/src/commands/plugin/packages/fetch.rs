@@ -23,6 +23,8 @@ pub(super) struct Fetched {
     pub(super) package: Package,
     /// The source that an update asks again.
     pub(super) source: String,
+    /// The address that the source names, where an index or a marketplace is asked.
+    pub(super) origin: Option<String>,
     /// Digest that the source names it by.
     pub(super) source_digest: Option<String>,
     /// The signed bytes, if the source has some.
@@ -66,7 +68,11 @@ pub(super) async fn fetch(base: &Base, text: &str) -> Result<Fetched> {
             if located.package.name != entry.name || located.package.version != entry.version {
                 return Err(Failure::failed(format!("`{}` is another package or version", entry.source)));
             }
-            Ok(Fetched { source: name, published: Some(entry.published), key: entry.signer, ..located })
+            if entry.signer.is_some() && located.signature.is_none() {
+                return Err(Failure::failed(format!("`{}` has no signature of the key in the index", entry.source)));
+            }
+            let (origin, published) = (Some(located.source.clone()), Some(entry.published));
+            Ok(Fetched { source: name, origin, published, key: entry.signer, ..located })
         }
         PackageSource::Path(path) if path.is_dir() => {
             let files = PackageFiles::read_directory(&path).map_err(|error| broken(text, error))?;
@@ -90,6 +96,8 @@ pub(super) async fn fetch(base: &Base, text: &str) -> Result<Fetched> {
             let content = get(url.as_str(), None, None).await?;
             let file_name = url.path_segments().and_then(|mut names| names.next_back()).unwrap_or_default().to_owned();
             let signature = get_optional(&format!("{url}.minisig")).await?;
+            // Some servers answer every address with a page.
+            let signature = signature.filter(|text| text.starts_with("untrusted comment:"));
             let key = if signature.is_some() { get_optional(&format!("{url}.pub")).await? } else { None };
             let digest = Some(format!("sha256:{}", sha256_hex(&content)));
             from_bytes(FetchedBytes { content, file_name, digest, signature, key }, url.as_str())
@@ -166,10 +174,8 @@ async fn from_marketplace(base: &Base, place: &str, name: &str) -> Result<Fetche
                 return Err(unusable(format!("`{url}` is not the content that it names")));
             }
             let digest = Some(format!("sha256:{found}"));
-            from_bytes(
-                FetchedBytes { content, file_name: name.to_owned(), digest, signature: None, key: None },
-                &source,
-            )?
+            let bytes = FetchedBytes { content, file_name: name.to_owned(), digest, signature: None, key: None };
+            Fetched { origin: Some(url.clone()), ..from_bytes(bytes, &source)? }
         }
     };
     if fetched.package.name != name {
@@ -199,6 +205,7 @@ fn read(files: PackageFiles, source: &str, fallback: &str, source_digest: Option
     Ok(Fetched {
         package,
         source: source.to_owned(),
+        origin: None,
         source_digest,
         content: None,
         signature: None,
