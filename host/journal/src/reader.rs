@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of one entry; a longer one is damaged.
 const MAX_ENTRY: usize = 256 << 20;
+/// Bytes of all entries of a file, with the values that they repeat. A small file can stand for more of them than there is
+/// memory; entries beyond are not read, and values beyond are not put in.
+const MAX_TOTAL: usize = 1 << 30;
 
 /// The journal of a session could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -50,17 +53,19 @@ pub fn read_journal(path: &Path) -> Result<Vec<JournalEvent>, ReadError> {
     let file = open_file(path).map_err(|source| ReadError { path: path.to_owned(), source })?;
     let mut decoder = DeflateDecoder::new(BufReader::new(file));
     let (mut events, mut values) = (Vec::new(), HashMap::new());
-    while let Some(mut event) = next_event(&mut decoder) {
-        event.for_each_value(|value| restore(value, &mut values));
+    let mut left = MAX_TOTAL;
+    while let Some(mut event) = next_event(&mut decoder, &mut left) {
+        event.for_each_value(|value| restore(value, &mut values, &mut left));
         events.push(event);
     }
     Ok(events)
 }
 
-fn next_event(decoder: &mut impl Read) -> Option<JournalEvent> {
+fn next_event(decoder: &mut impl Read, left: &mut usize) -> Option<JournalEvent> {
     let mut length = [0; 4];
     decoder.read_exact(&mut length).ok()?;
     let length = usize::try_from(u32::from_le_bytes(length)).ok().filter(|length| *length <= MAX_ENTRY)?;
+    *left = left.checked_sub(length)?;
     let mut encoded = Vec::new();
     decoder.take(length as u64).read_to_end(&mut encoded).ok()?;
     (encoded.len() == length).then_some(())?;
@@ -68,7 +73,7 @@ fn next_event(decoder: &mut impl Read) -> Option<JournalEvent> {
 }
 
 /// Puts in the bytes of a value that was written before, and remembers those that may be repeated.
-fn restore(value: &mut JournalValue, values: &mut HashMap<[u8; 32], Vec<u8>>) {
+fn restore(value: &mut JournalValue, values: &mut HashMap<[u8; 32], Vec<u8>>, left: &mut usize) {
     match value {
         JournalValue::Bytes(bytes) => {
             if bytes.len() >= MIN_SHARED {
@@ -76,7 +81,10 @@ fn restore(value: &mut JournalValue, values: &mut HashMap<[u8; 32], Vec<u8>>) {
             }
         }
         JournalValue::Repeated(digest) => {
-            if let Some(bytes) = values.get(digest) {
+            if let Some(bytes) = values.get(digest)
+                && let Some(rest) = left.checked_sub(bytes.len())
+            {
+                *left = rest;
                 *value = JournalValue::Bytes(bytes.clone());
             }
         }

@@ -95,3 +95,26 @@ fn digests_replace_values_and_still_identify_them() {
     assert_eq!(value.bytes(), None);
     assert!(value.is(&content) && !value.is(b"other"));
 }
+
+#[test]
+fn copied_journal_is_complete_however_slow_the_disk_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = JournalWriter::start(JournalMode::On, Box::new(|_: &mut [u8]| ())).unwrap();
+    writer.begin(Some(directory.path()));
+    // More than may wait.
+    let calls = (0..80_u8).map(|number| call(&vec![number; 1 << 20]));
+    calls.for_each(|call| writer.record_in_full(call));
+    writer.flush();
+    let events = read_journal(&journal_files(directory.path()).unwrap()[0]).unwrap();
+    assert_eq!(events.len(), 80);
+    assert_eq!(events[79], call(&vec![79; 1 << 20]));
+}
+
+#[cfg(unix)]
+#[test]
+fn pipe_in_place_of_a_journal_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("0001.calls");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(read_journal(&path).is_err());
+}

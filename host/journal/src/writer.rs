@@ -92,6 +92,14 @@ impl JournalWriter {
         self.send(WriterMessage::Begin(directory.map(Path::to_owned)));
     }
 
+    /// Adds an entry, and first waits for the disk where entries would be dropped.
+    pub fn record_in_full(&self, event: JournalEvent) {
+        if self.waiting.load(Ordering::Relaxed) > MAX_WAITING / 2 {
+            self.flush();
+        }
+        self.record(event);
+    }
+
     /// Waits until all entries have been written.
     pub fn flush(&self) {
         let (done, finished) = mpsc::sync_channel(1);

@@ -11,7 +11,7 @@ use pinion_files::AtomicWrite;
 use pinion_files::open::{create_directory, read_file};
 use pinion_journal::event::JournalEvent;
 use pinion_journal::reader::read_journal;
-use pinion_journal::writer::{JournalMode, JournalSink as _, JournalWriter};
+use pinion_journal::writer::{JournalMode, JournalWriter};
 use pinion_session_store::SessionDirectory;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ fn copy_journals(base: &Base, files: &[PathBuf], bundle: &Path) -> Result<BTreeM
             if let JournalEvent::Instance(start) = &event {
                 components.insert(start.component.clone(), start.plugin.clone());
             }
-            writer.record(event);
+            writer.record_in_full(event);
         }
         writer.flush();
     }
