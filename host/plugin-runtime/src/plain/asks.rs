@@ -6,7 +6,7 @@
 use crate::capability::table::Asks;
 use pinion_protocol::Authority;
 use pinion_workspace::grants::access::FileAccess;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, ComponentType, ComponentTypeRef,
     InstanceTypeDeclaration, Parser, Payload,
@@ -34,7 +34,7 @@ const CHANGES_FILE: [&str; 4] = ["write-via-stream", "append-via-stream", "write
 pub(super) fn asks(bytes: &[u8]) -> Result<Asks, BinaryReaderError> {
     let imports = ImportedFunctions::from_component(bytes)?;
     let mut asks = Asks { files: imports.file_access(), ..Asks::default() };
-    for interface in imports.by_interface.keys() {
+    for interface in &imports.interfaces {
         if interface.starts_with("wasi:http/outgoing-handler@") {
             asks.add_interface("http");
         }
@@ -57,10 +57,12 @@ pub(super) fn possible_effects(asks: &Asks) -> Authority {
     }
 }
 
-/// The names of the functions that a component imports, by interface.
+/// The interfaces that a component imports, and its functions for files.
 #[derive(Default)]
 struct ImportedFunctions<'a> {
-    by_interface: BTreeMap<&'a str, Vec<&'a str>>,
+    interfaces: BTreeSet<&'a str>,
+    /// Functions of all versions of `wasi:filesystem/types`.
+    file_functions: BTreeSet<&'a str>,
     /// The component's types; for instance types, the names of their functions.
     types: Vec<Option<Vec<&'a str>>>,
 }
@@ -95,8 +97,14 @@ impl<'a> ImportedFunctions<'a> {
                     let import = import?;
                     match import.ty {
                         ComponentTypeRef::Instance(index) => {
-                            let functions = self.types.get(index as usize).cloned().flatten().unwrap_or_default();
-                            self.by_interface.insert(import.name.name, functions);
+                            let name = import.name.name;
+                            self.interfaces.insert(name);
+                            // Each type counts once, so that many imports of a large one cost no more than one.
+                            if name.starts_with("wasi:filesystem/types@")
+                                && let Some(functions) = self.types.get_mut(index as usize).and_then(Option::take)
+                            {
+                                self.file_functions.extend(functions);
+                            }
                         }
                         ComponentTypeRef::Type(_) => self.types.push(None),
                         _ => {}
@@ -125,11 +133,8 @@ impl<'a> ImportedFunctions<'a> {
 
     /// The access to files that the imported functions make possible.
     fn file_access(&self) -> Option<FileAccess> {
-        let functions = self.by_interface.iter().filter(|(name, _)| name.starts_with("wasi:filesystem/types@"));
-        let methods: Vec<&str> = functions
-            .flat_map(|(_, names)| names)
-            .filter_map(|name| name.strip_prefix("[method]descriptor."))
-            .collect();
+        let methods: BTreeSet<&str> =
+            self.file_functions.iter().filter_map(|name| name.strip_prefix("[method]descriptor.")).collect();
         let imports_one_of = |names: &[&str]| names.iter().any(|name| methods.contains(name));
         // Files that are open from the start are the standard streams alone.
         let is_opened = imports_one_of(&READS);
@@ -153,9 +158,8 @@ mod tests {
     use super::*;
 
     fn access(methods: &[&'static str]) -> Option<FileAccess> {
-        let mut imports = ImportedFunctions::default();
-        imports.by_interface.insert("wasi:filesystem/types@0.2.6", methods.to_vec());
-        imports.file_access()
+        let file_functions = methods.iter().copied().collect();
+        ImportedFunctions { file_functions, ..ImportedFunctions::default() }.file_access()
     }
 
     #[test]
