@@ -22,8 +22,9 @@ const LLAMA_CPP: &str = "llama-cpp";
 const PATIENCE: Duration = Duration::from_millis(400);
 /// Bytes of a list.
 const MAX_LIST_BYTES: usize = 4 << 20;
-/// Models of one server, and characters of a name.
+/// Models of one server, entries of a list that are read, and characters of a name.
 const MAX_MODELS: usize = 100;
+const MAX_ENTRIES: usize = 2_000;
 const MAX_NAME: usize = 300;
 
 /// A model that a server on this machine has.
@@ -128,7 +129,8 @@ fn is_plain(id: &str) -> bool {
 }
 
 fn entries<'a>(list: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
-    list[member].as_array().map(Vec::as_slice).unwrap_or_default().iter()
+    // Each entry may be compared with each entry of another list.
+    list[member].as_array().map(Vec::as_slice).unwrap_or_default().iter().take(MAX_ENTRIES)
 }
 
 fn in_ollama(tags: &Value, running: &Value) -> Vec<LocalModel> {
@@ -200,6 +202,8 @@ mod tests {
                 in_ollama(&list, &list).is_empty() && in_llama_cpp(&list).is_empty() && in_lm_studio(&list).is_empty()
             );
         }
+        let long = json!({ "models": vec![json!({ "name": "m" }); MAX_ENTRIES + 1] });
+        assert_eq!(in_ollama(&long, &long).len(), MAX_ENTRIES);
         assert!(!is_plain("") && !is_plain("a b") && !is_plain("a\u{1b}[m") && is_plain("/m/a.gguf"));
     }
 
