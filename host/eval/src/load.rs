@@ -222,14 +222,26 @@ fn merge(case: &mut Map<String, Value>, defaults: &Map<String, Value>) {
     }
 }
 
-/// Variables of this program could change the confinement that the case relies on.
+/// Beginnings of variables that could change the program outside its sandbox: its own, and those of the loader of
+/// programs, of git, of shells, of the directories of configs, and of certificates.
+const PROGRAM_VARIABLES: [&str; 9] = ["PINION", "LD_", "DYLD_", "GLIBC_", "GIT_", "BASH_", "XDG_", "SSL_", "SSH_"];
+/// Ends of variables that lead to other programs, directories and servers.
+const PLACE_VARIABLES: [&str; 10] =
+    ["PATH", "HOME", "SHELL", "TMPDIR", "EDITOR", "_PROXY", "_URL", "_HOST", "_ENDPOINT", "_FILE"];
+
+/// The file of cases may be a stranger's: its variables must not reach beyond the confinement that a case relies on.
 fn environment_problem(case: &EvaluationCase) -> Option<(String, String)> {
     let is_plain = |name: &str| {
         let mut characters = name.chars();
         characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
             && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
-    let is_allowed = |name: &str| is_plain(name) && !name.to_ascii_uppercase().starts_with("PINION");
+    let is_allowed = |name: &str| {
+        let upper = name.to_ascii_uppercase();
+        is_plain(name)
+            && !PROGRAM_VARIABLES.iter().any(|start| upper.starts_with(*start))
+            && !PLACE_VARIABLES.iter().any(|end| upper.ends_with(*end))
+    };
     let (name, _) = case.environment.iter().find(|(name, value)| !is_allowed(name) || value.contains('\0'))?;
     Some((format!("environment.{name}"), "not a variable that a case can set".to_owned()))
 }
@@ -319,6 +331,9 @@ mod tests {
             ("    trials: 0\n", "trials", "1 to 10000"),
             ("    prompts: [b]\n", "prompt", "one of `prompt`, `prompts`, `execute` and `session`"),
             ("    environment: {PINION_HOME: x}\n", "environment.PINION_HOME", "not a variable"),
+            ("    environment: {LD_PRELOAD: ./x.so}\n", "environment.LD_PRELOAD", "not a variable"),
+            ("    environment: {XDG_CONFIG_HOME: .}\n", "environment.XDG_CONFIG_HOME", "not a variable"),
+            ("    environment: {https_proxy: x}\n", "environment.https_proxy", "not a variable"),
             ("    environment: {A=B: x}\n", "environment.A=B", "not a variable"),
             ("    workspace: {outside: {../x: a}}\n", "workspace.files.../x", "inside the workspace"),
             ("    execute: plan.md\n", "prompt", "one of"),
