@@ -81,6 +81,19 @@ fn update_with_more_authority_waits_and_rollback_takes_it_away() {
 }
 
 #[test]
+fn package_from_another_source_does_not_replace_one_without_a_question() {
+    let pinion = Pinion::default();
+    component(&pinion, "greet_one", "greet.wasm");
+    add(&pinion, "./greet.wasm");
+    component(&pinion, "greet_two", "elsewhere/greet.wasm");
+    let held = pinion.run(["plugin", "add", "elsewhere/greet.wasm"]);
+    assert!(held.code == Some(4) && held.stderr.contains("replaces"), "{held:?}");
+    assert!(!call(&pinion, "greet").stdout.contains("version two"));
+    assert_eq!(add(&pinion, "elsewhere/greet.wasm").code, Some(0));
+    assert!(call(&pinion, "greet").stdout.contains("version two"));
+}
+
+#[test]
 fn component_that_something_else_replaced_is_not_loaded() {
     let pinion = Pinion::default();
     component(&pinion, "greet_one", "greet.wasm");
