@@ -84,7 +84,7 @@ commands! {
     Sandbox(sandbox::Sandbox),
     /// List, show, compare, export, fork and delete sessions
     Session(session::SessionArgs),
-    /// Write a bundle that repeats a session's plugin calls on another machine
+    /// Write a bundle to repeat a session's plugin calls on another machine
     Report(report::ReportArgs),
     /// Evaluate agents: run cases, and list, show and compare the results
     Eval(eval::EvalArgs),

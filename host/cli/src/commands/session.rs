@@ -62,11 +62,11 @@ enum SessionCommand {
         #[arg(long, value_name = "FILE", default_value = "-")]
         patch: PathBuf,
     },
-    /// Print what a session cost, by turn, tool, MCP server or file
+    /// Print the cost of a session by turn, tool, MCP server or file
     Cost {
         /// ID of the session, or a unique prefix of it
         id: String,
-        /// The parts to add up the cost of
+        /// Group the cost by this part
         #[arg(long, value_name = "PART", default_value = "turn")]
         by: CostGroup,
         /// Print JSON

@@ -26,7 +26,7 @@ pub(super) struct CanaryArgs {
     /// Model to try (repeatable) [default: from the file]
     #[arg(short, long = "model", value_name = "[PROVIDER/]MODEL")]
     models: Vec<String>,
-    /// Version of pinion to try, the path of its program (repeatable) [default: this one]
+    /// Path of another version of pinion to try (repeatable) [default: this one]
     #[arg(long = "program", value_name = "FILE")]
     programs: Vec<PathBuf>,
     /// ID of the result to compare with [default: the first model or version; with one, the last result of the set]

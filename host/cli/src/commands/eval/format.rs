@@ -21,7 +21,7 @@ pub(in crate::commands) enum ResultFormat {
     Markdown,
     /// A page with plots and every trial, in one file without scripts
     Html,
-    /// The trajectory of each trial in ATIF v1.8, one a line
+    /// The trajectory of each trial in ATIF v1.8, one per line
     Atif,
 }
 
@@ -30,7 +30,7 @@ pub(in crate::commands) enum ResultFormat {
 pub(super) enum ComparisonFormat {
     /// Rows for people
     Table,
-    /// JSON, one case a line
+    /// JSON, one case per line
     Json,
     /// A table in Markdown
     Markdown,

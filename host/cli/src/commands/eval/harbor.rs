@@ -19,7 +19,7 @@ pub(super) struct ExportArgs {
     /// File of cases, in YAML or TOML
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Create this directory with a task of Harbor for each case
+    /// Create this directory with a Harbor task for each case
     #[arg(long, value_name = "DIR")]
     harbor: PathBuf,
 }
@@ -27,7 +27,7 @@ pub(super) struct ExportArgs {
 /// The arguments of `pinion eval import`.
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// Directory of a job of Harbor
+    /// Directory of a Harbor job
     #[arg(value_name = "DIR")]
     job: PathBuf,
     /// ID of the set, to compare with its other results

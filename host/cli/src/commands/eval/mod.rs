@@ -74,7 +74,7 @@ enum EvalCommand {
         /// Format of the output
         #[arg(long, value_name = "FORMAT", default_value = "table")]
         format: ComparisonFormat,
-        /// Print the comparison as JSON, one case a line, like `--format json`
+        /// Print the comparison as JSON, one case per line, like `--format json`
         #[arg(long, conflicts_with = "format")]
         json: bool,
         /// Exit with 1 if a case became worse or dearer
@@ -83,7 +83,7 @@ enum EvalCommand {
     },
     /// Verify that a stored result is unchanged, by its audit trail, and print the trail's digest
     Verify(StoredResult),
-    /// Make a case of a session: its prompts, its files, and its work as expectations
+    /// Make a case from a session: its prompts, its files, and its work as expectations
     ///
     /// Writes a directory with the case and the files from the start of the session. Prints the file of the case.
     Record(RecordArgs),
@@ -94,11 +94,11 @@ enum EvalCommand {
     /// Try attacks on this installation, with a scripted model and without network
     ///
     /// A scripted model follows instructions from files and output: it reads secrets, leaves the sandbox, connects to a
-    /// server and poisons settings. An attack passes as a case if it ran and nothing of it succeeded.
+    /// server and poisons settings. A case passes if its attack ran and no part of the attack succeeded.
     Attack(AttackArgs),
-    /// Write the cases of a file as tasks of Harbor, which runs them on many machines
+    /// Write the cases of a file as Harbor tasks, to run them on many machines
     Export(ExportArgs),
-    /// Store the results of a job of Harbor, to show and compare them
+    /// Store the results of a Harbor job, to show and compare them
     Import(ImportArgs),
     /// Solve the instances of SWE-bench and write predictions for its harness
     SweBench(SweBench),

@@ -28,7 +28,7 @@ pub(super) struct RecordArgs {
     /// ID of the case [default: from the session]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Replace the model by the replies of the session, so that the case runs offline
+    /// Replace the model with the replies of the session, so that the case runs offline
     #[arg(long)]
     replay: bool,
 }

@@ -106,7 +106,7 @@ enum PluginCommand {
         /// Test the component of the last build
         #[arg(long)]
         no_build: bool,
-        /// Check instead that this model calls the tools for the requests in tests/prompts.yaml (repeatable)
+        /// Test only that this model calls the tools for the requests in tests/prompts.yaml (repeatable)
         #[arg(short, long = "model", value_name = "[PROVIDER/]MODEL", conflicts_with = "only")]
         models: Vec<String>,
         /// Number of trials of each phrasing of a request
@@ -219,7 +219,7 @@ enum PluginCommand {
     Replay {
         /// ID of the session, or a unique prefix of it, or the directory of a report
         session: String,
-        /// Repeat the calls of this plugin with the component in FILE
+        /// Repeat only the calls of the plugin in this file, with its component
         #[arg(long, value_name = "FILE")]
         with: Option<PathBuf>,
         /// Print the result as JSON

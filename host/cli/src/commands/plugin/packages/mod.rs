@@ -24,11 +24,11 @@ pub(crate) enum PackageCommand {
     /// Install a package of plugins
     ///
     /// SOURCE is a component, an archive or a directory, an HTTPS address, `oci://HOST/NAME:TAG`, or `MARKETPLACE#NAME`.
-    /// Shows the requested capabilities, and installs nothing until you agree. Runs nothing of the package.
+    /// Shows the requested capabilities, and installs nothing until you agree. Runs no part of the package.
     Add {
         /// Source of the package, or its name in a configured index
         source: String,
-        /// Public key of the author, or a file with it, that has to have signed the package
+        /// Require a signature with this public key, or with the key in this file
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
         /// Agree to everything that is shown
@@ -46,9 +46,9 @@ pub(crate) enum PackageCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Install the present versions of packages from their sources
+    /// Update packages to the current versions of their sources
     ///
-    /// Shows only additions. A version that asks for no more than the one before needs no agreement.
+    /// Shows only additions. A version that asks for no more than the previous one needs no agreement.
     Update {
         /// Names of packages [default: all]
         names: Vec<String>,
@@ -73,13 +73,13 @@ pub(crate) enum PackageCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the additions of a package or component to an earlier one
+    /// Show the additions of a package or component compared with an earlier one
     ///
     /// Loads the components without granting them anything, to compare their tools.
     Diff {
-        /// Source or installed `NAME[@VERSION]` of the old one
+        /// Source or installed `NAME[@VERSION]` of the old package
         old: String,
-        /// Source or installed `NAME[@VERSION]` of the new one
+        /// Source or installed `NAME[@VERSION]` of the new package
         new: String,
         /// Print the result as JSON
         #[arg(long)]
@@ -87,7 +87,7 @@ pub(crate) enum PackageCommand {
     },
     /// Compare installed packages with the digests in the lock file
     Verify {
-        /// Show a lock file that something else changed, and use it as it is if you agree
+        /// Show a lock file that another program changed, and accept it if you agree
         #[arg(long)]
         accept: bool,
         /// Agree to everything that is shown
