@@ -22,9 +22,9 @@ pub struct CacheBreak {
 pub enum SegmentChange {
     /// It is new.
     Added,
-    /// It is gone.
+    /// It was removed.
     Removed,
-    /// It is at another place.
+    /// It moved.
     Reordered,
     /// Its text changed.
     Edited,

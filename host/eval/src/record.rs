@@ -107,7 +107,7 @@ pub fn case_text(id: &str, trajectory: &Trajectory, files: Option<&FileOutcome>,
 }
 
 /// Returns the replies of a session as scripts, one for each prompt. `None` with sub-agents, whose requests have no fixed
-/// order among the agent's.
+/// order relative to the agent's requests.
 pub fn scripts(trajectory: &Trajectory) -> Option<Vec<String>> {
     if trajectory.turns.iter().any(|turn| turn.is_sub_agent) {
         return None;

@@ -164,7 +164,7 @@ impl PackageFiles {
         self.beneath(top).unwrap_or_default()
     }
 
-    /// Returns the files in a directory of the package; `None` if there are none.
+    /// Returns the files in a directory of the package; `None` if it has no files.
     pub fn beneath(&self, directory: &str) -> Option<Self> {
         let prefix = format!("{}/", directory.trim_start_matches("./").trim_matches('/'));
         let mut files = Self::default();

@@ -1,4 +1,4 @@
-//! Static indexes of packages: one signed JSON file that anybody can host.
+//! Static indexes of packages: one signed JSON file on a web server or on this machine.
 
 use crate::json::parse_strict;
 use crate::package::is_package_name;

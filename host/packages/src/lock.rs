@@ -1,7 +1,8 @@
 //! `plugins.lock`: the versions that are installed, and the authority that the user gave each of them.
 //!
-//! The file is for people to read and for the program alone to write. A seal of its content, keyed with a secret that only
-//! the user's own processes can read, shows a change by something else. Then no package is loaded until the user looked.
+//! The file is for people to read and for the program alone to write. A seal of its content, keyed with a secret that
+//! only the user's own processes can read, reveals changes by other programs. After such a change, no package is loaded
+//! until the user accepts the file.
 
 use pinion_files::open::{open_file, read_limited};
 use pinion_files::{AtomicWrite, Durability};

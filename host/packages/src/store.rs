@@ -1,9 +1,9 @@
 //! The content-addressed store, and the activation of one version of each package.
 //!
-//! A package is written to `store/DIGEST`, which nothing refers to until `plugins.lock` names it. Replacing that file is the
-//! one step that decides: before it the old version is installed, and after it the new one. It also records that the
-//! components are still to be put into the plugin directory; the next process that opens the store completes that. A component that
-//! is already there is always one that the user agreed to, with the grants of its own version.
+//! A package is written to `store/DIGEST`, which nothing refers to until `plugins.lock` names it. Replacing that file
+//! is the activation: before, the old version is installed, and after, the new one. The file also records that
+//! components have to be copied to the plugin directory; the next process that opens the store completes an interrupted
+//! copy. The user agreed to each component in the directory, with the grants of its version.
 
 use crate::digest::{blake3_hex, tree_digest};
 use crate::lock::{LockError, LockedComponent, LockedPackage, LockedRelease, PendingWork, PluginLock};
@@ -96,7 +96,7 @@ impl PackageStore {
         PluginLock::read(&self.paths.lock, &self.key).map_err(|cause| self.lock_error(cause))
     }
 
-    /// Returns whether a package may have skills or prompts. Cheap enough for each look at skills.
+    /// Returns whether a package may have skills or prompts. Cheap enough to call for each list of skills.
     pub fn may_have_content(&self) -> bool {
         PluginLock::may_have_content(&self.paths.lock)
     }
@@ -222,7 +222,7 @@ impl PackageStore {
         Ok(true)
     }
 
-    /// Completes the work of a process that was killed. Costs one look at the lock file if there is none.
+    /// Completes the work of a process that was killed. Without such work, only reads the lock file.
     ///
     /// # Errors
     /// The lock file is not usable, or the system refuses.
@@ -381,7 +381,7 @@ impl PackageStore {
         Ok(())
     }
 
-    /// Checks that the files of a version have its digest, with none missing or added.
+    /// Checks that the files of a version have its digest, without missing or additional files.
     fn check_tree(&self, release: &LockedRelease) -> Result<(), StoreError> {
         let root = self.directory(&release.digest);
         let tampered = || StoreError::Tampered { path: root.clone() };

@@ -8,7 +8,7 @@
 pub const API_VERSION: &str = "0.1.0";
 
 /// The beginning of all versions of the contract with the same types. A patch version adds functions and interfaces, so a
-/// component of a later one links unless it uses what was added.
+/// component of a later one links unless it uses an addition.
 const API_SERIES: &str = "0.1.";
 
 /// Returns whether a text can be the version of a package: at most 40 of `a-z A-Z 0-9 . + -`.

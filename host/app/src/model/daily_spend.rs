@@ -1,8 +1,8 @@
 //! The limit on the money that all processes of the user spend in one day.
 //!
-//! A file for each day has the sum. Before each turn of a run, its sub-agents included, the process adds what the ledger
-//! of requests has counted since the last time, and the turn is denied if the limit is reached. A day can therefore
-//! cost more than the limit by the turns that were in progress.
+//! A file for each day has the sum. Before each turn of a run or a sub-agent, the process adds the cost that the ledger
+//! of requests has counted since the last addition, and denies the turn if the limit is reached. A day can therefore
+//! exceed the limit by the cost of the turns in progress.
 
 use crate::files::private::{create_directory, lock, read_settings, replace};
 use crate::model::exchanges::Exchanges;

@@ -69,7 +69,8 @@ impl ReportArgs {
     }
 }
 
-/// Writes the journals anew, without the secrets that are known now. Returns the plugins by the digests of their components.
+/// Rewrites the journals without the secrets that are known now. Returns the plugins by the digests of their
+/// components.
 fn copy_journals(base: &Base, files: &[PathBuf], bundle: &Path) -> Result<BTreeMap<String, String>> {
     let failed = |error: std::io::Error| Failure::failed("cannot write the journal of the report").because(error);
     let secrets = base.secrets.clone();

@@ -47,7 +47,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, schema
         Some(value) => base.secrets.clean(&value.to_string()).into_owned(),
         None => String::new(),
     };
-    // Cleaned as a text, so that the object has what the text has.
+    // Parsed from the cleaned text, so that the object contains no secrets either.
     let value = serde_json::from_str::<Value>(&text).unwrap_or_default();
     finished.answer(&text, &outcome, fields([("structured", value)]))?;
     if !said.trim().is_empty() && !global.quiet {

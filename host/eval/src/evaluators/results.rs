@@ -5,7 +5,7 @@ use super::evidence::TrialEvidence;
 use crate::case::EvaluationCase;
 
 /// Scores the share of expected and unwanted texts that are found and not found; all must be. A text is unwanted in the
-/// results, in the arguments of calls and in the texts of the agent, because a model cannot write what it never read.
+/// results, in the arguments of calls and in the texts of the agent, because a model cannot write texts it never read.
 pub(super) struct ResultEvaluator;
 
 impl Evaluator for ResultEvaluator {

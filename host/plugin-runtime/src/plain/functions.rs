@@ -94,7 +94,7 @@ impl PlainFunctions {
     /// Describes the tools.
     ///
     /// # Errors
-    /// There are none; the text says why.
+    /// The component has no usable function; the text names the reasons.
     pub(crate) fn description(&self, texts: &FunctionTexts, asks: &Asks) -> Result<Description, String> {
         let effects = possible_effects(asks);
         let mut left = MAX_TOTAL_BYTES.saturating_sub(self.functions.iter().map(PlainFunction::size).sum());

@@ -30,7 +30,7 @@ impl SchemaBuilder {
         Self { left: MAX_TYPES }
     }
 
-    /// Returns the schema of an object with these members. Members of type `option` may be missing.
+    /// Returns the schema of an object with these members; members of type `option` may be missing.
     ///
     /// # Errors
     /// A type has no form in JSON, or is too complex; the text completes "the function …".

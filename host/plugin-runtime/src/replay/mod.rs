@@ -54,7 +54,7 @@ struct Replayed {
 }
 
 impl CallReplayer {
-    /// Starts an engine with the settings of a run.
+    /// Starts an engine with the default limits of a run.
     ///
     /// # Errors
     /// The engine does not start on this machine.

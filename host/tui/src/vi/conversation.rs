@@ -65,7 +65,7 @@ impl Vi {
         !self.typed.is_empty()
     }
 
-    /// Adds a key to the command, unless the command is one of the editor.
+    /// Adds a key to the command typed so far, unless the command belongs to the editor.
     pub(crate) fn conversation_key(&mut self, key: char) -> ConversationInput {
         let keys = format!("{}{key}", self.typed);
         let (count, rest) = command::count(&keys);

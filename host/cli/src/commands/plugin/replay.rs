@@ -90,7 +90,7 @@ fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure
 /// Returns the journals in a directory.
 ///
 /// # Errors
-/// There are none.
+/// The directory cannot be read, or has no journal.
 pub(crate) fn recorded_files(directory: &Path, session: &str) -> Result<Vec<PathBuf>> {
     let files = journal_files(directory).map_err(failed)?;
     if files.is_empty() {
@@ -109,7 +109,7 @@ fn recorded(base: &Base, session: &str, bundle: Option<&Path>) -> Result<Vec<Rec
     let files = recorded_files(&directory, session)?;
     let (mut instances, mut number) = (Vec::new(), 0);
     for file in files {
-        // Each file is from another process, with numbers of its own.
+        // Each file is from another process, which numbers its instances separately.
         let mut of_file: BTreeMap<u64, RecordedInstance> = BTreeMap::new();
         for event in read_journal(&file).map_err(failed)? {
             match event {
@@ -147,7 +147,8 @@ pub(crate) fn unreadable(error: LoadError) -> Failure {
     Failure::failed("could not read the component").because(error)
 }
 
-/// Returns the components that are installed or in a report, by their digests. A file that is no plugin is left out.
+/// Returns the installed components and the components of a report, by their digests. Leaves out files that are no
+/// plugins.
 pub(crate) fn installed(base: &Base, bundle: Option<&Path>) -> HashMap<String, PluginSource> {
     let sources = base.sources(&RunOptions::default(), Purpose::Conversation).into_iter();
     let built_in = BUILT_IN.iter().map(BuiltIn::source);

@@ -1,4 +1,4 @@
-//! Shows what the conversation costs, by turn, tool, server or file, and why.
+//! Shows the cost of the conversation, by turn, tool, server or file, and the reasons.
 
 use crate::run::actions::definition::{ActionScene, ConversationAction, choice};
 use crate::run::cost::{CostGroup, cost_table, reasons};
