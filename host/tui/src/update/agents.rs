@@ -12,7 +12,7 @@ use crate::keys::Action;
 use crate::rows::{Row, StyledPiece};
 use crate::transcript::Transcript;
 use crate::update::App;
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
 /// Nodes that a key for a page moves by.
@@ -116,6 +116,7 @@ impl App {
         let ending = self.agents.ending.take();
         match (key.code, action) {
             (KeyCode::Esc | KeyCode::Char('q'), _) | (_, Some(Action::Agents)) => self.close_agents(),
+            (KeyCode::Char('c'), _) if key.modifiers == KeyModifiers::CONTROL => self.close_agents(),
             (KeyCode::Up | KeyCode::Char('k'), _) => self.select_agent(-1),
             (KeyCode::Down | KeyCode::Char('j'), _) => self.select_agent(1),
             (KeyCode::PageUp, _) => self.select_agent(-PAGE),
