@@ -67,10 +67,10 @@ mod runtime_shared;
 
 /// Calls of plugins: tool calls, commands and hooks, the instance each one runs on, and the state the host keeps for it.
 ///
-/// A call enters through [`executor`](calls::executor), [`commands`](calls::commands) or [`hooks`](calls::hooks) and
+/// A call enters through `executor`, [`commands`](calls::commands) or [`hooks`](calls::hooks) and
 /// runs on a fresh instance ([`instance`](calls::instance)), on an earlier one of a plugin of lifetime `reused`
 /// ([`idle`](calls::idle)) or on the one instance of a plugin of lifetime `session` ([`session`](calls::session)), on
-/// another thread ([`thread_handover`](calls::thread_handover)), under a deadline and with the [`state`](calls::state)
+/// another thread (`thread_handover`), under a deadline and with the [`state`](calls::state)
 /// that host imports see.
 mod calls {
     mod actions;

@@ -50,7 +50,7 @@ mod auth {
 
 /// Decodes the bytes of a reply into events, independently of the vendor.
 ///
-/// Bytes arrive in arbitrary packets. A [`Framing`](decode::decoder::Framing) cuts them into the vendor's events, the
+/// Bytes arrive in arbitrary packets. A `Framing` cuts them into the vendor's events, the
 /// format's [`ReplyState`](decode::ReplyState) interprets each of them, and [`Parts`](decode::Parts) keeps the
 /// resulting [`StreamEvent`](pinion_protocol::StreamEvent)s well-formed.
 mod decode {

@@ -22,7 +22,8 @@ fn signature_covers_content_package_and_time() {
     let swapped = other.sign(CONTENT, "name:kit version:1.0 expires:100");
     let mixed = [lines[0], swapped.lines().nth(1).unwrap(), lines[2], lines[3]].join("\n");
     let cut = lines[..3].join("\n");
-    let refused: &[(&AuthorKey, &[u8], &str, (&str, &str), u64)] = &[
+    type Case<'a> = (&'a AuthorKey, &'a [u8], &'a str, (&'a str, &'a str), u64);
+    let refused: &[Case<'_>] = &[
         (&other.public(), CONTENT, &signature, ("kit", "1.0"), 1),
         (&mine.public(), b"other content", &signature, ("kit", "1.0"), 1),
         (&mine.public(), CONTENT, &signature, ("kot", "1.0"), 1),

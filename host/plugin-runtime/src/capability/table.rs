@@ -1,4 +1,4 @@
-//! Asks, grants and accounts of all capabilities together, generated from the [`list`].
+//! Asks, grants and accounts of all capabilities together, generated from the [list](super).
 
 use super::definition::{Capability, CapabilityAccount as _, GrantContext};
 use super::with_capabilities;

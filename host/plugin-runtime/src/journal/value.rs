@@ -1,7 +1,7 @@
 //! The encoding of arguments and results.
 //!
 //! A value is encoded by position, as postcard does it: no names and no types, which a component's own imports have. So
-//! [`crate::replay::value`] decodes each value by its type. A resource is encoded as the number that the host gave it.
+//! `replay/value.rs` decodes each value by its type. A resource is encoded as the number that the host gave it.
 
 use crate::bindings::exports::pinion::plugin as exports;
 use crate::bindings::pinion::plugin as wit;

@@ -50,7 +50,10 @@ impl shapes::Guest for Plain {
     }
 
     fn checked(values: Vec<f64>) -> Vec<Result<f64, String>> {
-        values.into_iter().map(|value| if value < 0.0 { Err("negative".to_owned()) } else { Ok(value.sqrt()) }).collect()
+        values
+            .into_iter()
+            .map(|value| if value < 0.0 { Err("negative".to_owned()) } else { Ok(value.sqrt()) })
+            .collect()
     }
 
     fn nothing() {}
