@@ -69,12 +69,16 @@ fn picture_in_the_prompt_goes_to_the_model() {
     let pinion = Pinion::default();
     let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 0, 0, 2, 0, 0, 0, 3]].concat();
     pinion.write("shot.png", png);
-    let script = pinion.script(&[say("seen"), say("seen")]);
+    let script = pinion.script(&[say("seen"), say("seen"), say("seen")]);
     let run = |prompt: &str| pinion.run(["-p", "--replay", script.to_str().unwrap(), prompt]);
     assert_eq!(run("look at @shot.png").code, Some(0));
     let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
     let session = pinion.run(["session", "show", &id]).stdout;
     assert!(session.contains("image/png"), "{session}");
+    // Text from a pipe may be a stranger's.
+    let arguments = ["-p", "--replay", script.to_str().unwrap(), "judge this"];
+    let piped = pinion.run_with_stdin(arguments, b"@gone.png");
+    assert!(piped.code == Some(0) && !piped.stderr.contains("gone.png"), "{piped:?}");
     let missing = run("look at @gone.png");
     assert!(missing.code == Some(0) && missing.stderr.contains("`gone.png` is not attached"), "{missing:?}");
 }

@@ -114,13 +114,23 @@ fn read_entry(entry: &Value) -> Result<IndexEntry, String> {
     })
 }
 
-/// Orders versions by their numbers; a version with a suffix such as `-rc.1` comes before the one without.
+/// Orders versions by their numbers, with or without a `v`; a version with a suffix such as `-rc.1` comes before the one
+/// without. Numbers in suffixes are compared as numbers.
 pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
-    let parts = |version: &str| -> (Vec<u64>, bool, String) {
-        let version = version.split('+').next().unwrap_or_default();
+    /// A number, or a text, which comes after all numbers.
+    type Part<'a> = (bool, u64, &'a str);
+    fn part(text: &str) -> Part<'_> {
+        match text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+            true => (false, text.parse().unwrap_or(u64::MAX), ""),
+            false => (true, 0, text),
+        }
+    }
+    let parts = |version: &'_ str| -> (Vec<u64>, bool, Vec<(bool, u64, String)>) {
+        let version = version.trim_start_matches(['v', 'V']).split('+').next().unwrap_or_default();
         let (numbers, suffix) = version.split_once('-').unwrap_or((version, ""));
-        let numbers = numbers.split('.').map(|part| part.parse().unwrap_or(0)).collect();
-        (numbers, suffix.is_empty(), suffix.to_owned())
+        let numbers = numbers.split('.').map(|number| part(number).1).collect();
+        let owned = |(is_text, number, text): Part<'_>| (is_text, number, text.to_owned());
+        (numbers, suffix.is_empty(), suffix.split('.').map(|text| owned(part(text))).collect())
     };
     parts(one).cmp(&parts(other))
 }

@@ -4,6 +4,7 @@
 //! only the user's own processes can read, reveals changes by other programs. After such a change, no package is loaded
 //! until the user accepts the file.
 
+use crate::package::is_package_name;
 use pinion_files::open::{open_file, read_limited};
 use pinion_files::{AtomicWrite, Durability};
 use serde::{Deserialize, Serialize};
@@ -209,7 +210,18 @@ impl PluginLock {
             toml::from_str(&text).map_err(|error| io::Error::other(error.message().to_owned()))?;
         table.remove("version");
         table.remove("seal");
-        Ok(table.try_into().map_err(|error: toml::de::Error| io::Error::other(error.message().to_owned()))?)
+        let lock: Self =
+            table.try_into().map_err(|error: toml::de::Error| io::Error::other(error.message().to_owned()))?;
+        // Names and digests become names of files.
+        let is_digest = |digest: &str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_sound = |package: &LockedPackage| {
+            let mut digests = package.releases.iter().map(|release| &*release.digest).chain([&*package.active]);
+            is_package_name(&package.name) && digests.all(is_digest)
+        };
+        match lock.packages.iter().find(|package| !is_sound(package)) {
+            Some(package) => Err(io::Error::other(format!("the entry `{}` is invalid", package.name)).into()),
+            None => Ok(lock),
+        }
     }
 
     /// Replaces the file in one step. The caller holds the lock of the store.

@@ -55,6 +55,12 @@ impl Prompt {
 /// model that is known not to accept pictures gets only the text, because the vendor would reject this request and all
 /// that follow.
 pub(crate) fn with_images(base: &Base, model: &str, prompt: Prompt) -> (Message, Vec<String>) {
+    let naming = prompt.text.clone();
+    with_images_named_in(base, model, prompt, &naming)
+}
+
+/// Like [`with_images`], but `naming` alone names pictures: text on stdin after a prompt may be a stranger's.
+pub(crate) fn with_images_named_in(base: &Base, model: &str, prompt: Prompt, naming: &str) -> (Message, Vec<String>) {
     let Prompt { text, images } = prompt;
     let mut problems = Vec::new();
     let is_blind =
@@ -64,7 +70,7 @@ pub(crate) fn with_images(base: &Base, model: &str, prompt: Prompt) -> (Message,
         problems.push(format!("{} not attached: {BLIND}", count(images.len() as u64, "picture")));
     }
     let mut images: Vec<Content> = images.into_iter().filter(|_| !is_blind).map(Content::Image).collect();
-    for name in names(&text).into_iter().take(MAX_IMAGES) {
+    for name in names(naming).into_iter().take(MAX_IMAGES) {
         let image = if is_blind { Err(BLIND.to_owned()) } else { read(base, name) };
         match image {
             Ok(image) => images.push(Content::Image(image)),

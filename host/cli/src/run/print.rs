@@ -5,9 +5,9 @@ use crate::output::terminal::Style;
 use crate::output::{self, Text, note, text};
 use crate::process::signals::{self, interruptible};
 use crate::run::cost::TurnMeter;
-use crate::run::images::with_images;
+use crate::run::images::with_images_named_in;
 use crate::run::patch::{FinishedPatch, RunPatch};
-use crate::run::prompt_input::{no_prompt, read_prompt};
+use crate::run::prompt_input::{naming_text, no_prompt, read_prompt};
 use crate::run::render::{Detail, Renderer};
 use crate::run::run_end::{self, error_kind, problem, stop_reason};
 use crate::run::runs::Runs;
@@ -61,7 +61,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
             .hint("add a prompt: `pinion -p -c \"TASK\"`"));
     }
     let message = prompt.map(|prompt| {
-        let (message, problems) = with_images(base, &ready.info.model(), prompt.into());
+        let naming = naming_text(args, &prompt);
+        let (message, problems) = with_images_named_in(base, &ready.info.model(), prompt.into(), &naming);
         problems.iter().filter(|_| !global.quiet).for_each(|problem| note(&text!("! {}", problem)));
         message
     });

@@ -49,6 +49,14 @@ pub(crate) fn read_prompt(args: &RunArgs, global: &GlobalArgs) -> Result<Option<
     Ok(Some(prompt).filter(|prompt| !prompt.trim().is_empty()))
 }
 
+/// Returns the part of a prompt that may name pictures: the arguments, or stdin if there are none.
+pub(crate) fn naming_text(args: &RunArgs, prompt: &str) -> String {
+    match args.prompt.join(" ") {
+        arguments if arguments.trim().is_empty() => prompt.to_owned(),
+        arguments => arguments,
+    }
+}
+
 /// Reads stdin on a separate thread, so that a long wait can be reported.
 fn read(is_quiet: bool) -> Result<Vec<u8>> {
     let failed = |error: io::Error| Failure::usage("could not read stdin").because(error);

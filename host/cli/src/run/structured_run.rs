@@ -3,10 +3,10 @@
 use crate::args::{GlobalArgs, RunArgs};
 use crate::output::{note, text};
 use crate::process::signals::interruptible;
-use crate::run::images::with_images;
+use crate::run::images::with_images_named_in;
 use crate::run::plan::{end_of, total};
 use crate::run::print::{Headless, deny_unattended, fields};
-use crate::run::prompt_input::prompt;
+use crate::run::prompt_input::{naming_text, prompt};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::read_file;
 use pinion_app::workspace_base::Base;
@@ -26,7 +26,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs, schema
     let headless =
         Headless::begin(base, args, global, deny_unattended(base.config.approve, base.permissions.clone())).await?;
     let agent = headless.ready.agent.clone();
-    let (message, problems) = with_images(base, &headless.ready.info.model(), prompt.into());
+    let naming = naming_text(args, &prompt);
+    let (message, problems) = with_images_named_in(base, &headless.ready.info.model(), prompt.into(), &naming);
     problems.iter().filter(|_| !global.quiet).for_each(|problem| note(&text!("! {}", problem)));
     let (answered, was_interrupted) = interruptible(&agent, answer(&agent, vec![message], schema, RETRIES)).await;
     let (value, end, said) = match answered {

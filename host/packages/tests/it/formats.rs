@@ -3,7 +3,7 @@
 use crate::support::{PlainReader, component, files, package};
 use pinion_packages::{
     Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageError, PackageFiles, PackageIndex,
-    PackageSource, component_manifest, is_on_this_machine, parse_strict, sha256_hex,
+    PackageSource, compare_versions, component_manifest, is_on_this_machine, parse_strict, sha256_hex,
 };
 use serde_json::json;
 use std::path::Path;
@@ -159,6 +159,15 @@ fn sources_are_https_or_on_this_machine() {
     ] {
         assert!(parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn versions_are_compared_by_their_numbers() {
+    let ascending = ["0.9", "1.0-rc.9", "1.0-rc.10", "1.0", "v1.9", "v2.0", "10.0"];
+    for pair in ascending.windows(2) {
+        assert!(compare_versions(pair[0], pair[1]).is_lt(), "{pair:?}");
+    }
+    assert!(compare_versions("v1.2", "1.2+build").is_eq());
 }
 
 #[test]

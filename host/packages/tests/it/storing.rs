@@ -105,6 +105,9 @@ fn edits_of_the_lock_are_noticed() {
     fs::write(test.path("plugins.lock"), &text).unwrap();
     assert!(PackageStore::new(paths(test.root.path().to_owned()), [8; 32]).read().is_err());
     assert!(test.store.read().is_ok());
+    // Names become names of files.
+    fs::write(test.path("plugins.lock"), text.replacen("name = \"greet\"", "name = \"../greet\"", 1)).unwrap();
+    assert!(test.store.read_unsealed().is_err());
     // The user looked at the edited file.
     fs::write(test.path("plugins.lock"), text.replacen("files=read", "files=write", 1)).unwrap();
     let seen = test.store.read_unsealed().unwrap();

@@ -13,9 +13,18 @@ use pinion_journal::event::{CallOutcome, CallRecord, INSTANTIATION, ImportRecord
 use pinion_plugin_engine::{Engine, EngineError};
 use pinion_plugin_limits::EngineLimits;
 use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::timeout;
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, Func, Instance, Linker, ResourceType, Type, Val};
 use wasmtime::{AsContextMut as _, Store, StoreContextMut, StoreLimits, StoreLimitsBuilder};
+
+/// Maximum bytes of each memory, whatever a journal says.
+const MAX_MEMORY: u64 = 4 << 30;
+/// Maximum number of memories of a component.
+const MAX_MEMORIES: usize = 16;
+/// Time that a call may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Repeats recorded calls.
 pub struct CallReplayer {
@@ -91,8 +100,9 @@ impl CallReplayer {
     }
 
     fn store(&self, memory_limit: u64) -> Store<Replayed> {
-        let memory = usize::try_from(memory_limit).unwrap_or(usize::MAX);
-        let limits = StoreLimitsBuilder::new().memory_size(memory).build();
+        // The recorded limit, which a bundle of a stranger may have made up.
+        let memory = usize::try_from(memory_limit.min(MAX_MEMORY)).unwrap_or(usize::MAX);
+        let limits = StoreLimitsBuilder::new().memory_size(memory).memories(MAX_MEMORIES).build();
         let data = Replayed { limits, imports: VecDeque::new(), done: 0, difference: None, missing: None };
         let mut store = Store::new(self.engine.wasmtime(), data);
         store.limiter(|data| &mut data.limits);
@@ -115,7 +125,11 @@ impl CallReplayer {
         for call in calls {
             let verdict = match &broken {
                 Some(reason) => ReplayVerdict::Skipped(String::clone(reason)),
-                None => repeat(component, &mut store, &mut instance, call, settings).await,
+                None => {
+                    let repeated = repeat(component, &mut store, &mut instance, call, settings);
+                    let late = || ReplayVerdict::Skipped(format!("it takes more than {} s", PATIENCE.as_secs()));
+                    timeout(PATIENCE, repeated).await.unwrap_or_else(|_| late())
+                }
             };
             match &verdict {
                 ReplayVerdict::Same | ReplayVerdict::Differs(CallDifference::Fuel { .. }) => {}
