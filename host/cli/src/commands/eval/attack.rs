@@ -11,7 +11,9 @@ use pinion_eval::store::ResultStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
 /// The arguments of `pinion eval attack`.
 #[derive(Debug, Args)]
@@ -47,8 +49,12 @@ impl AttackArgs {
         let connections = Arc::new(AtomicU64::new(0));
         let counted = connections.clone();
         let server = tokio::spawn(async move {
-            while listener.accept().await.is_ok() {
-                counted.fetch_add(1, Ordering::SeqCst);
+            loop {
+                match listener.accept().await {
+                    Ok(_) => _ = counted.fetch_add(1, Ordering::SeqCst),
+                    // Such as too many open files, which passes.
+                    Err(_) => sleep(Duration::from_millis(10)).await,
+                }
             }
         });
         let file = write_attacks(directory.path(), port).map_err(failure)?;
