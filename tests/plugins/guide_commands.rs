@@ -27,6 +27,12 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("pinion -p", "it names a mode, and has no prompt"),
     ("pinion mcp serve", "it names a mode, and serves until its client leaves"),
     ("pinion plugin", "it names a group of commands"),
+    ("pinion plugin check", "it names a command"),
+    ("pinion plugin diff", "it names a command"),
+    ("pinion plugin check text.wasm", "it needs a component of a toolchain; `plain.rs` checks one"),
+    ("pinion plugin pack text.wasm --name NAME", "it needs a component of a toolchain; `packing.rs` packs one"),
+    ("pinion plugin replay SESSION --with FILE", "it needs a session; `product/replay.rs` runs it"),
+    ("pinion plugin test --model MODEL", "it needs a model; `product/evaluation_cases.rs` runs it"),
     ("pinion plugin publish", "it makes a key; `product/packages/registry.rs` runs it"),
     ("pinion plugin publish ./kit --out dist", "it needs a package; `product/packages/registry.rs` runs it"),
     (

@@ -259,7 +259,7 @@ fn invalid_script_is_reported_with_line() {
     assert_error(&pinion.run(["-p", "--replay", "/no/such.jsonl", "hi"]), 2, &["/no/such.jsonl"]);
 }
 
-/// Runs with `--plugin` for a file of these bytes, which cannot be loaded.
+/// Runs with `--plugin` for a file of these bytes.
 fn with_plugin(pinion: &Pinion, bytes: &[u8]) -> Ended {
     let plugin = pinion.write("broken.wasm", bytes);
     scripted(pinion, &[say("never")], &["--plugin", plugin.to_str().unwrap()])
@@ -274,7 +274,8 @@ fn invalid_components_are_reported() {
     assert_error(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
     let api = String::from_utf8_lossy(b"\"api\":\"0.1.0\"").into_owned();
     let future = replace(&good, api.as_bytes(), b"\"api\":\"9.9.9\"");
-    assert_error(&with_plugin(&pinion, &future), 2, &["version `9.9.9` of the plugin API", "rebuild"]);
+    // Linking decides, not the version that a manifest names.
+    assert_eq!(with_plugin(&pinion, &future).code, Some(0));
 }
 
 fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {

@@ -219,6 +219,8 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // Imports of components, whose streams the host gives them.
     ("plugin-runtime/src/journal/wasi.rs", "\"get-stdout\" fn get_stdout()"),
     ("plugin-runtime/src/journal/wasi.rs", "\"get-stderr\" fn get_stderr()"),
+    ("plugin-runtime/src/journal/wasi.rs", "fn get_terminal_stdout()"),
+    ("plugin-runtime/src/journal/wasi.rs", "fn get_terminal_stderr()"),
     // Writes into a buffer.
     (
         "cli/src/commands/completions.rs",

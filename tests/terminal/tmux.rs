@@ -108,7 +108,7 @@ const EDITING: &[(&str, &str)] = &[
 
 /// Keys that open or scroll something, with the text that the screen shows then, and the keys that close it again.
 const OPENING: &[(&str, &str, &str)] = &[
-    ("C-p", "List commands", "Escape"),
+    ("C-p", "Show everything that runs", "Escape"),
     ("C-r", "❯ second prompt", "Escape"),
     ("M-m", "❯ ", "Escape"),
     ("M-s", "❯ go", "Escape"),

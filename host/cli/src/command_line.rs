@@ -85,7 +85,7 @@ fn reserved_words(words: &[String]) -> Option<(String, String)> {
                 "log in" | "sign in" => "signin",
                 "log out" | "sign out" => "signout",
                 "check updates" | "self update" => "update",
-                "man page" => "man",
+                "manual page" => "manual",
                 _ => return None,
             };
             Some((both, reserved(word)?))
@@ -111,7 +111,7 @@ fn reserved(word: &str) -> Option<String> {
             let remove = format!("cargo uninstall {}", env!("CARGO_PKG_NAME"));
             return Some(format!("run `{remove}`, and delete the directories that `pinion config path` prints"));
         }
-        "man" | "manual" | "manpage" | "usage" | "docs" | "?" => {
+        "manual" | "manpage" | "usage" | "docs" | "?" => {
             ("--help", "explains all options, and `pinion help COMMAND` a command")
         }
         "version" => ("--version", "prints the version"),
@@ -276,7 +276,7 @@ mod tests {
             ("update", INSTALL),
             ("Upgrade", INSTALL),
             ("uninstall", "`cargo uninstall pinion-cli`"),
-            ("man", "`pinion --help`"),
+            ("manual", "`pinion --help`"),
             ("?", "`pinion --help`"),
             ("status", "`pinion doctor`"),
             ("settings", "`pinion config edit`"),
@@ -298,7 +298,7 @@ mod tests {
             (&["uninstall", "yourself"], "`cargo uninstall pinion-cli`"),
             (&["check", "for", "updates"], INSTALL),
             (&["version", "please"], "`pinion --version`"),
-            (&["man", "page"], "`pinion --help`"),
+            (&["manual", "page"], "`pinion --help`"),
             (&["sign", "in"], "`pinion login PROVIDER`"),
             (&["please", "login"], "`pinion login`"),
             (&["plugins", "list", "now"], "`pinion plugin list`"),

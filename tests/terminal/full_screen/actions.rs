@@ -152,6 +152,7 @@ fn case_of(action: &str) -> Case {
         "quit" | "exit" => case(Idle, vec![], |_, is| is.bytes.contains(LEAVE) && is.bytes.contains("pinion -r")),
         "complete" => edits(vec![until("/them", "Change the colours")], "/theme [name]"),
         "edit" => edits(vec![typed("text", "text", 4)], "text of the editor"),
+        "agents" => shows(Idle, vec![], "x ends it"),
         "mode" => shows(Idle, vec![], "· ask ·"),
         "plan" => shows(Idle, vec![], "· plan mode ·"),
         "history" => shows(Idle, vec![until("more\r", "the second answer")], "history 1 of 1"),

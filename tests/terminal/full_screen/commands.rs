@@ -12,7 +12,7 @@ fn commands_of_plugins_work() {
     let mut terminal = conversation(&pinion, &[say("finished")], "");
     terminal.wait_for("finished");
     terminal.keys("/help\r");
-    terminal.wait_for("/compact [focus]");
+    terminal.wait_for("/compact [focus");
     assert_eq!(terminal.exit().0, Some(0));
 }
 

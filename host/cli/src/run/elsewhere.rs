@@ -20,7 +20,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (&["logout"], "`pinion logout PROVIDER` in another terminal removes a stored key."),
     (
-        &["config", "settings", "preferences", "options"],
+        &["config", "preferences", "options"],
         "`pinion config edit` opens the config, and `pinion config set KEY VALUE` sets a key. Here, `/model`, `/mode`, `/thinking` and `/theme` change this conversation.",
     ),
     (
