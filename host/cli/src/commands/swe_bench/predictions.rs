@@ -3,10 +3,15 @@
 use pinion_app::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Attempts to lock the file, and the pause between two.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// One line of the predictions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +36,11 @@ impl PredictionFile {
     pub(crate) fn open(path: &Path) -> Result<(Self, BTreeSet<String>)> {
         let failed = |error| Failure::failed(format!("cannot open `{}`", path.display())).because(error);
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
-        file.try_lock().map_err(|error| match error {
-            std::fs::TryLockError::WouldBlock => {
+        lock(&file).map_err(|error| match error {
+            TryLockError::WouldBlock => {
                 Failure::failed(format!("another run writes to `{}`", path.display())).hint("wait for its end")
             }
-            std::fs::TryLockError::Error(error) => failed(error),
+            TryLockError::Error(error) => failed(error),
         })?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
@@ -66,6 +71,18 @@ impl PredictionFile {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line).and_then(|()| file.sync_data()).map_err(failed)
     }
+}
+
+/// Locks a file. A process that another thread creates shares the lock of a file that was just closed, until it becomes
+/// its program.
+fn lock(file: &File) -> std::result::Result<(), TryLockError> {
+    for _ in 0..ATTEMPTS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            locked => return locked,
+        }
+    }
+    file.try_lock()
 }
 
 #[cfg(test)]
