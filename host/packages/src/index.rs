@@ -16,6 +16,8 @@ pub struct PackageIndex {
     pub expires: Option<u64>,
     /// Its releases.
     pub entries: Vec<IndexEntry>,
+    /// Reasons why other entries were left out.
+    pub left_out: Vec<String>,
 }
 
 /// A release in an index.
@@ -38,7 +40,7 @@ pub struct IndexEntry {
 }
 
 impl PackageIndex {
-    /// Parses an index.
+    /// Parses an index. An invalid entry is left out.
     ///
     /// # Errors
     /// It breaks its format, has expired, or is older than `seen`, the time of the one that was read last.
@@ -59,8 +61,14 @@ impl PackageIndex {
         if packages.len() > MAX_ENTRIES {
             return Err(format!("it has more than {MAX_ENTRIES} entries"));
         }
-        let entries = packages.iter().map(read_entry).collect::<Result<_, _>>()?;
-        Ok(Self { generated, expires, entries })
+        let mut index = Self { generated, expires, ..Self::default() };
+        for entry in packages {
+            match read_entry(entry) {
+                Ok(entry) => index.entries.push(entry),
+                Err(problem) => index.left_out.push(problem),
+            }
+        }
+        Ok(index)
     }
 
     /// Returns the releases whose name or description has all words of a text.

@@ -81,9 +81,11 @@ pub(crate) fn checked_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Returns whether a text is an address of this machine.
+/// Returns whether a text is an address of this machine, also one of a registry (`oci://`).
 pub fn is_on_this_machine(address: &str) -> bool {
-    Url::parse(address).is_ok_and(|url| is_loopback(&url))
+    // Only hosts of web addresses are parsed as numbers.
+    let address = address.strip_prefix("oci://").map_or_else(|| address.to_owned(), |rest| format!("https://{rest}"));
+    Url::parse(&address).is_ok_and(|url| is_loopback(&url))
 }
 
 /// Returns whether an address is one of this machine.

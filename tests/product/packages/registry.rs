@@ -108,7 +108,7 @@ async fn indexed_package_has_the_content_that_the_index_names() {
     shelves.lock().unwrap().insert("/index.json".to_owned(), index.into_bytes());
     let key = report["key"].as_str().unwrap();
     let list = format!("[[index]]\nlocation = {:?}\nkey = {key:?}\n", server.url("/index.json"));
-    fs::write(pinion.home().join("plugin-indexes.toml"), list).unwrap();
+    fs::write(pinion.home().join("plugin-indexes.toml"), &list).unwrap();
     let unsigned = run(&pinion, &["plugin", "search", "hello"]).await;
     assert!(unsigned.code == Some(1) && unsigned.stderr.contains("not signed"), "{unsigned:?}");
     shelves.lock().unwrap().insert("/index.json.minisig".to_owned(), b"damaged".to_vec());
@@ -131,4 +131,12 @@ async fn indexed_package_has_the_content_that_the_index_names() {
     shelves.lock().unwrap().insert("/greet.wasm".to_owned(), fs::read(guest("greet_two")).unwrap());
     let swapped = run(&pinion, &["plugin", "update", "greet", "--yes"]).await;
     assert!(swapped.code == Some(1) && swapped.stderr.contains("not the content"), "{swapped:?}");
+    // A search does without an index that fails. An installation does not: the next index could have another `greet`.
+    let gone = format!("[[index]]\nlocation = \"gone.json\"\nkey = {key:?}\n{list}");
+    fs::write(pinion.home().join("plugin-indexes.toml"), gone).unwrap();
+    let found = run(&pinion, &["plugin", "search", "hello"]).await;
+    assert!(found.code == Some(0) && found.stdout.starts_with("greet "), "{found:?}");
+    assert!(found.stderr.contains("gone.json"), "{found:?}");
+    let refused = run(&pinion, &["plugin", "add", "greet", "--yes"]).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains("gone.json"), "{refused:?}");
 }

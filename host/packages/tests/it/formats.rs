@@ -143,6 +143,8 @@ fn sources_are_https_or_on_this_machine() {
     assert!(matches!(parse("https://example.com/marketplace.json#a"), Ok(PackageSource::Marketplace(..))));
     assert!(parse("http://example.com/marketplace.json#a").is_err());
     assert!(is_on_this_machine("http://127.0.0.1:1/a") && !is_on_this_machine("https://example.com/a"));
+    assert!(is_on_this_machine("oci://127.0.0.1:5000/a:1") && is_on_this_machine("oci://[::1]:5000/a"));
+    assert!(!is_on_this_machine("oci://ghcr.io/acme/kit:1"));
     for text in [
         "http://example.com/a",
         "ftp://example.com/a",
@@ -222,13 +224,15 @@ fn index_that_is_old_expired_or_ambiguous_is_refused() {
     assert!(parsed.release("gr", None).is_none());
     assert!(PackageIndex::parse(text.as_bytes(), 11, 15).is_err());
     assert!(PackageIndex::parse(text.as_bytes(), 10, 21).is_err());
-    let mut bad = vec![index(json!([entry("../a", "1")]))];
     let mut short = entry("a", "1");
     short["sha256"] = json!("12");
-    bad.push(index(json!([short])));
-    bad.push(r#"{"version":1,"generated":10,"generated":11,"packages":[]}"#.to_owned());
-    bad.push(r#"{"version":2,"generated":10,"packages":[]}"#.to_owned());
-    for text in bad {
+    let mixed = index(json!([entry("../a", "1"), short, entry("other", "1")]));
+    let mixed = PackageIndex::parse(mixed.as_bytes(), 0, 15).unwrap();
+    assert_eq!((mixed.entries.len(), mixed.left_out.len()), (1, 2), "{mixed:?}");
+    for text in [
+        r#"{"version":1,"generated":10,"generated":11,"packages":[]}"#,
+        r#"{"version":2,"generated":10,"packages":[]}"#,
+    ] {
         assert!(PackageIndex::parse(text.as_bytes(), 0, 15).is_err(), "{text}");
     }
 }

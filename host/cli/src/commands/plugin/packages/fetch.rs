@@ -12,6 +12,7 @@ use pinion_packages::{
     is_on_this_machine, sha256_hex,
 };
 use std::path::Path;
+use url::Url;
 
 /// Maximum bytes of a file that is a package.
 const MAX_FILE: u64 = 128 << 20;
@@ -95,10 +96,10 @@ pub(super) async fn fetch(base: &Base, text: &str) -> Result<Fetched> {
         PackageSource::Web(url) => {
             let content = get(url.as_str(), None, None).await?;
             let file_name = url.path_segments().and_then(|mut names| names.next_back()).unwrap_or_default().to_owned();
-            let signature = get_optional(&format!("{url}.minisig")).await?;
+            let signature = get_optional(beside(&url, ".minisig").as_str()).await?;
             // Some servers answer every address with a page.
             let signature = signature.filter(|text| text.starts_with("untrusted comment:"));
-            let key = if signature.is_some() { get_optional(&format!("{url}.pub")).await? } else { None };
+            let key = if signature.is_some() { get_optional(beside(&url, ".pub").as_str()).await? } else { None };
             let digest = Some(format!("sha256:{}", sha256_hex(&content)));
             from_bytes(FetchedBytes { content, file_name, digest, signature, key }, url.as_str())
         }
@@ -110,6 +111,13 @@ pub(super) async fn fetch(base: &Base, text: &str) -> Result<Fetched> {
         }
         PackageSource::Marketplace(place, name) => from_marketplace(base, &place, &name).await,
     }
+}
+
+/// Returns the address of a file with this ending next to another, with the same query.
+fn beside(url: &Url, ending: &str) -> Url {
+    let mut beside = url.clone();
+    beside.set_path(&format!("{}{ending}", url.path()));
+    beside
 }
 
 /// Pulls the one layer of an artifact. Returns the digest of its manifest, the layer and its signature.

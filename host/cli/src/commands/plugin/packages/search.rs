@@ -2,12 +2,14 @@
 
 use super::remote::{MAX_SMALL, get, get_optional};
 use super::store_failure::{now, store_failure};
-use crate::output::{Text, json, left, print, text, written};
+use crate::output::{Text, json, left, note, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{read_settings, replace};
 use pinion_app::workspace_base::Base;
 use pinion_files::open::{create_directory, read_limited};
-use pinion_packages::{AuthorKey, IndexEntry, PackageIndex, compare_versions, sha256_hex, verify_signature};
+use pinion_packages::{
+    AuthorKey, IndexEntry, PackageIndex, compare_versions, is_on_this_machine, sha256_hex, verify_signature,
+};
 use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -29,8 +31,51 @@ struct IndexList {
     index: Vec<ConfiguredIndex>,
 }
 
+/// An index, and its location in the config.
+struct LocatedIndex {
+    location: String,
+    index: PackageIndex,
+}
+
 /// Reads all configured indexes, with one request for each and one for its signature.
-async fn indexes(base: &Base) -> Result<Vec<PackageIndex>> {
+///
+/// # Errors
+/// None is configured, or one cannot be used: the next one may not answer for its packages.
+async fn indexes(base: &Base) -> Result<Vec<LocatedIndex>> {
+    let mut indexes = Vec::new();
+    for configured in configured_indexes(base)? {
+        let index = read_index(base, &configured).await?;
+        indexes.push(LocatedIndex { location: configured.location, index });
+    }
+    Ok(indexes)
+}
+
+/// Reads the indexes that can be used, and says why the others cannot.
+///
+/// # Errors
+/// None can be used.
+async fn usable_indexes(base: &Base) -> Result<Vec<PackageIndex>> {
+    let (mut indexes, mut failures) = (Vec::new(), Vec::new());
+    for configured in configured_indexes(base)? {
+        match read_index(base, &configured).await {
+            Ok(index) => {
+                let location = &configured.location;
+                index.left_out.iter().for_each(|problem| note(&text!("! `{}`: {}", location, problem)));
+                indexes.push(index);
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if indexes.is_empty()
+        && let Some(failure) = failures.pop()
+    {
+        return Err(failure);
+    }
+    failures.iter().for_each(|failure| note(&text!("! {}", failure.to_string())));
+    Ok(indexes)
+}
+
+fn configured_indexes(base: &Base) -> Result<Vec<ConfiguredIndex>> {
     let path = base.paths.config.join("plugin-indexes.toml");
     let invalid = || Failure::usage(format!("invalid list of indexes `{}`", path.display()));
     let text = read_settings(&path).map_err(|error| invalid().because(error))?;
@@ -39,11 +84,7 @@ async fn indexes(base: &Base) -> Result<Vec<PackageIndex>> {
             .hint(format!("name one with `[[index]]`, `location` and `key` in {}", path.display())));
     };
     let list: IndexList = toml::from_str(&text).map_err(|error| invalid().because(error.message().to_owned()))?;
-    let mut indexes = Vec::new();
-    for configured in &list.index {
-        indexes.push(read_index(base, configured).await?);
-    }
-    Ok(indexes)
+    Ok(list.index)
 }
 
 async fn read_index(base: &Base, configured: &ConfiguredIndex) -> Result<PackageIndex> {
@@ -81,15 +122,24 @@ fn seen_file(base: &Base, location: &str) -> PathBuf {
 /// Finds a release in the indexes, in their order.
 pub(super) async fn indexed(base: &Base, name: &str, version: Option<&str>) -> Result<IndexEntry> {
     let indexes = indexes(base).await?;
-    let found = indexes.iter().find_map(|index| index.release(name, version));
-    found
-        .cloned()
-        .ok_or_else(|| Failure::failed(format!("no index has a package `{name}`")).hint("pinion plugin search"))
+    let found = indexes.iter().find_map(|located| Some((&located.location, located.index.release(name, version)?)));
+    let Some((location, entry)) = found else {
+        return Err(Failure::failed(format!("no index has a package `{name}`")).hint("pinion plugin search"));
+    };
+    // A server elsewhere cannot make this machine ask its own servers.
+    if location.contains("://") && is_on_this_machine(&entry.source) && !is_on_this_machine(location) {
+        return Err(Failure::failed(format!(
+            "the index `{location}` names a source on this machine: `{}`",
+            entry.source
+        ))
+        .hint("only you can name such a source"));
+    }
+    Ok(entry.clone())
 }
 
 /// Prints the packages that match.
 pub(super) async fn search(base: &Base, words: &str, as_json: bool) -> Result<()> {
-    let indexes = indexes(base).await?;
+    let indexes = usable_indexes(base).await?;
     let found: Vec<&IndexEntry> = indexes.iter().flat_map(|index| index.search(words)).collect();
     if as_json {
         let found: Vec<_> = found.iter().map(|entry| entry_json(entry)).collect();
@@ -115,7 +165,7 @@ fn entry_json(entry: &IndexEntry) -> serde_json::Value {
 /// Prints the installed packages that have a newer version in an index.
 pub(super) async fn outdated(base: &Base, as_json: bool) -> Result<()> {
     let lock = base.package_store()?.read().map_err(store_failure)?;
-    let indexes = indexes(base).await?;
+    let indexes = usable_indexes(base).await?;
     let (mut text, mut found) = (Text::default(), Vec::new());
     for package in &lock.packages {
         let Some(active) = package.active_release() else { continue };
