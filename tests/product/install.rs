@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs a program with nothing of this machine but the tools, and returns what it printed.
+/// Runs a program with an empty environment except for `PATH`, and returns its output.
 fn run(program: impl AsRef<Path>, arguments: &[&str], home: &Path) -> String {
     let program = program.as_ref();
     let mut command = Command::new(program);
@@ -20,8 +20,8 @@ fn run(program: impl AsRef<Path>, arguments: &[&str], home: &Path) -> String {
     stdout.into_owned()
 }
 
-/// Small programs in place of the large ones of a test build, which take minutes to compress. They print what the
-/// product prints for completions and pages.
+/// Writes small scripts in place of the programs of a test build, which take minutes to compress. They run the product
+/// for completions and pages.
 fn programs(pinion: &Pinion) -> PathBuf {
     let product = pinion.command(["--version"]).get_program().to_owned();
     let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", Path::new(&product).display());

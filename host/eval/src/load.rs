@@ -222,8 +222,8 @@ fn merge(case: &mut Map<String, Value>, defaults: &Map<String, Value>) {
     }
 }
 
-/// Beginnings of variables that could change the program outside its sandbox: its own, and those of the loader of
-/// programs, of git, of shells, of the directories of configs, and of certificates.
+/// Beginnings of variables that could change the program outside its sandbox: variables of Pinion, of the loader of
+/// programs, of git, shells, config directories, certificates and SSH.
 const PROGRAM_VARIABLES: [&str; 9] = ["PINION", "LD_", "DYLD_", "GLIBC_", "GIT_", "BASH_", "XDG_", "SSL_", "SSH_"];
 /// Ends of variables that lead to other programs, directories and servers.
 const PLACE_VARIABLES: [&str; 10] =

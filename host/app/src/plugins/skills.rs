@@ -4,7 +4,7 @@
 //! below them; of two with one name, the first counts:
 //!
 //! 1. the user's own: `skills` in the config directory, and `.agents/skills` and `.claude/skills` in the home directory;
-//!    then those of installed packages
+//!    then the skills of installed packages
 //! 2. the repository's: `.pinion/skills` of a trusted project, and `.agents/skills` and `.claude/skills` in the workspace and in
 //!    the directories above it, up to the root of the repository
 //!
