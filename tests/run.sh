@@ -123,7 +123,10 @@ cargo --config tests/profile.toml build --workspace --release --locked --bin pin
 run_tests() { cargo --config tests/profile.toml test --workspace --release --locked --no-fail-fast "$@" 2>&1; }
 results=$clean/results
 # The reasons once more, at the end, where a reader of a long log looks.
-show_failures() { sed -n '/^---- .* stdout ----$/,/^failures:$/p' "$results" | cut -c1-2000 | tail -n 200; }
+# Without stack traces, and in lines that a log keeps.
+show_failures() {
+  sed -n '/^---- .* stdout ----$/,/^failures:$/p' "$results" | sed '/^stack backtrace:$/,/^note: /d' | cut -c1-4000 | fold -w 900 | tail -n 200
+}
 if ! run_tests | tee "$results"; then
   mapfile -t failed < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$results" | sort -u)
   # Only a test in quarantine may depend on the load of the machine: it has to pass alone.
