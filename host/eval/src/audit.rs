@@ -3,7 +3,6 @@
 //! The digest of a turn is SHA-256 of the digest before it and of the turn's canonical form, which has neither times nor
 //! ids. Equal runs leave equal trails, in any process and directory.
 
-use crate::canonical;
 use crate::result::{SetResult, TrialResult};
 use crate::trajectory::TrajectoryTurn;
 use serde::{Deserialize, Serialize};
@@ -80,7 +79,7 @@ fn link(before: &str, value: &Value) -> String {
     let mut hash = Sha256::new();
     hash.update(before.as_bytes());
     hash.update(b"\n");
-    hash.update(canonical::text(value).as_bytes());
+    hash.update(canonical_text(value).as_bytes());
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -109,12 +108,50 @@ pub fn verify(result: &SetResult) -> Vec<String> {
     problems
 }
 
+/// Returns a value as JSON without white space, whose keys are sorted: equal values have equal texts.
+pub(crate) fn canonical_text(value: &Value) -> String {
+    let mut out = String::new();
+    write_canonical(value, &mut out);
+    out
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (number, item) in items.iter().enumerate() {
+                if number > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            out.push('{');
+            for (number, (name, value)) in fields.into_iter().enumerate() {
+                if number > 0 {
+                    out.push(',');
+                }
+                write_canonical(&Value::String(name.clone()), out);
+                out.push(':');
+                write_canonical(value, out);
+            }
+            out.push('}');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::evaluators::MetricScore;
     use crate::result::TrialVerdict;
     use crate::trajectory::{Trajectory, TrajectoryCall};
+    use serde_json::json;
 
     fn result() -> SetResult {
         let call = |id: &str, path: &str| TrajectoryCall {
@@ -178,5 +215,11 @@ mod tests {
     #[test]
     fn digest_is_sha256_of_the_canonical_form() {
         assert_eq!(link(START, &json!({ "a": 1 })), "42974b82f925d046ae3c17dbf476263911f38d69b6a922cc7912e7cdc00acf1f");
+    }
+
+    #[test]
+    fn keys_are_sorted_at_every_depth() {
+        let value = json!({ "b": [{ "y": "\"", "x": null }, 1.5], "a": {} });
+        assert_eq!(canonical_text(&value), r#"{"a":{},"b":[{"x":null,"y":"\""},1.5]}"#);
     }
 }

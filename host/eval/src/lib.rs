@@ -9,13 +9,11 @@
 
 pub mod attacks;
 pub mod audit;
-pub mod canonical;
 pub mod case;
 pub mod compare;
 pub mod error;
 pub mod evaluators;
 pub mod files;
-pub mod further_expectations;
 pub mod gate;
 pub mod harbor;
 pub mod load;

@@ -1,9 +1,8 @@
 //! The trials of a set, concurrently, each in a separate workspace.
 
 use crate::audit::AuditTrail;
-use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, JudgeExpectation};
+use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, FunctionExpectation, JudgeExpectation};
 use crate::evaluators::{CommandOutcome, EvaluatorRegistry, FunctionOutcome, JudgeVerdict, TrialEvidence};
-use crate::further_expectations::FunctionExpectation;
 use crate::meter::SpendMeter;
 use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
 use crate::trajectory::{self, Trajectory};

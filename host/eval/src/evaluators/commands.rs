@@ -1,7 +1,6 @@
 //! Commands that exit with status 0 after the run.
 
-use super::evaluator::{Evaluator, MetricScore};
-use super::evidence::TrialEvidence;
+use super::evaluator::{Evaluator, MetricScore, TrialEvidence};
 use crate::case::EvaluationCase;
 
 /// Scores the share of commands that succeed; all must.

@@ -1,8 +1,10 @@
-//! The interface of evaluators, and their scores.
+//! The interface of evaluators: what a trial leaves for them, and their scores.
 
-use super::evidence::TrialEvidence;
+use super::functions::FunctionOutcome;
 use crate::case::EvaluationCase;
+use crate::trajectory::Trajectory;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Compares a kind of expectation with a trial.
 pub trait Evaluator: Send + Sync {
@@ -45,4 +47,50 @@ impl MetricScore {
 /// Returns the plural of a regular noun with its number, such as `1 call` or `2 calls`.
 pub(super) fn counted(n: u64, noun: &str) -> String {
     pinion_protocol::text::count(n, noun)
+}
+
+/// The evidence of a trial. It is gathered first, so that evaluators only compute.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrialEvidence {
+    /// The agent's work.
+    pub trajectory: Trajectory,
+    /// Contents of the files that the case names; `None` for one that does not exist.
+    pub contents: BTreeMap<String, Option<Vec<u8>>>,
+    /// Files that the run changed; `None` without a workspace.
+    pub changes: Option<Vec<FileChange>>,
+    /// Changes of the files outside the workspace; `None` if the case has none.
+    pub outside_changes: Option<Vec<FileChange>>,
+    /// Outcomes of the functions that the case names, in its order.
+    pub functions: Vec<FunctionOutcome>,
+    /// Outcomes of the commands that the case names, in its order.
+    pub commands: Vec<CommandOutcome>,
+    /// The verdict of the model that judges the answer.
+    pub verdict: Option<JudgeVerdict>,
+}
+
+/// A file that differs after a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// Path relative to the workspace.
+    pub path: String,
+    /// The kind of the change, as a past participle: `created`, `changed` or `deleted`.
+    pub kind: &'static str,
+}
+
+/// The outcome of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandOutcome {
+    /// Whether it exited with status 0.
+    pub succeeded: bool,
+    /// Its status and the end of its output.
+    pub report: String,
+}
+
+/// The verdict of a model on an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JudgeVerdict {
+    /// Whether the answer meets the criteria.
+    pub met: bool,
+    /// The model's reason.
+    pub reason: String,
 }

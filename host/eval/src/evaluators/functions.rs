@@ -1,7 +1,6 @@
 //! Tools of plugins that score a trial.
 
-use super::evaluator::{Evaluator, MetricScore};
-use super::evidence::TrialEvidence;
+use super::evaluator::{Evaluator, MetricScore, TrialEvidence};
 use crate::case::EvaluationCase;
 use serde_json::Value;
 

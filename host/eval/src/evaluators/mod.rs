@@ -1,27 +1,21 @@
 //! Evaluators: each compares one kind of expectation with the evidence of a trial.
 //!
-//! An evaluator is one file and one row of [`EvaluatorRegistry::default`].
+//! An evaluator is one type that implements [`Evaluator`] and one row of [`EvaluatorRegistry::default`].
 
 mod answer;
 mod authority;
 mod budget;
 mod commands;
-mod completed;
-mod denied;
-mod efficiency;
 mod evaluator;
-mod evidence;
 mod files;
 mod functions;
-mod outside;
 mod plan;
 mod results;
 #[cfg(test)]
 mod testing;
 mod tools;
 
-pub use self::evaluator::{Evaluator, MetricScore};
-pub use self::evidence::{CommandOutcome, FileChange, JudgeVerdict, TrialEvidence};
+pub use self::evaluator::{CommandOutcome, Evaluator, FileChange, JudgeVerdict, MetricScore, TrialEvidence};
 pub use self::functions::FunctionOutcome;
 
 use crate::case::EvaluationCase;
@@ -37,17 +31,17 @@ impl Default for EvaluatorRegistry {
     fn default() -> Self {
         Self {
             evaluators: vec![
-                Box::new(completed::CompletedEvaluator),
+                Box::new(answer::CompletedEvaluator),
                 Box::new(files::FileEvaluator),
                 Box::new(commands::CommandEvaluator),
                 Box::new(tools::ToolEvaluator),
                 Box::new(answer::AnswerEvaluator),
                 Box::new(budget::BudgetEvaluator),
-                Box::new(efficiency::EfficiencyEvaluator),
+                Box::new(budget::EfficiencyEvaluator),
                 Box::new(authority::AuthorityEvaluator),
-                Box::new(denied::DeniedEvaluator),
+                Box::new(authority::DeniedEvaluator),
                 Box::new(results::ResultEvaluator),
-                Box::new(outside::OutsideEvaluator),
+                Box::new(files::OutsideEvaluator),
                 Box::new(plan::PlanEvaluator),
                 Box::new(functions::FunctionEvaluator),
             ],

@@ -1,7 +1,6 @@
 //! The steps of a plan are done in their order.
 
-use super::evaluator::{Evaluator, MetricScore};
-use super::evidence::TrialEvidence;
+use super::evaluator::{Evaluator, MetricScore, TrialEvidence};
 use crate::case::EvaluationCase;
 use crate::trajectory::PlanProgress;
 use pinion_protocol::StepStatus;

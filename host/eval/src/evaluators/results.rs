@@ -1,7 +1,6 @@
 //! Texts in the results of tools.
 
-use super::evaluator::{Evaluator, MetricScore};
-use super::evidence::TrialEvidence;
+use super::evaluator::{Evaluator, MetricScore, TrialEvidence};
 use crate::case::EvaluationCase;
 
 /// Scores the share of expected and unwanted texts that are found and not found; all must be. A text is unwanted in the

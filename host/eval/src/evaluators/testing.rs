@@ -1,7 +1,7 @@
 //! Cases and evidence for the tests of evaluators.
 
 use super::evaluator::MetricScore;
-use super::evidence::TrialEvidence;
+use super::evaluator::TrialEvidence;
 use crate::case::EvaluationCase;
 use crate::trajectory::{Trajectory, TrajectoryCall, TrajectoryTurn};
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! Tools that the agent calls.
 
-use super::evaluator::{Evaluator, MetricScore};
-use super::evidence::TrialEvidence;
+use super::evaluator::{Evaluator, MetricScore, TrialEvidence};
 use crate::case::{EvaluationCase, ExpectedCall, ToolOrder};
 use crate::trajectory::TrajectoryCall;
 use serde_json::Value;
