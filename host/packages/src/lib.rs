@@ -34,6 +34,6 @@ pub use oci::{OciManifest, OciReference, component_manifest};
 pub use package::{ComponentFacts, ComponentReader, Package, PackageError, PackagedComponent};
 pub use rules::{InstallationCandidate, InstallationRules, RuleViolation, SignedSource};
 pub use signature::{AuthorKey, SigningKey, verify_signature};
-pub use source::{PackageSource, is_on_this_machine};
+pub use source::{PackageSource, is_on_this_machine, shown_source};
 pub use store::{InstallRequest, PackageStore, StorePaths};
 pub use store_error::StoreError;

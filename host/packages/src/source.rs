@@ -1,6 +1,7 @@
 //! Sources of packages, as the user writes them and as the lock file records them.
 
 use crate::oci::OciReference;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use url::{Host, Url};
@@ -73,7 +74,7 @@ impl fmt::Display for PackageSource {
 pub(crate) fn checked_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(&url)) {
-        return Err(format!("`{text}` is not an HTTPS address"));
+        return Err(format!("`{}` is not an HTTPS address", shown_source(text)));
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
         return Err("an address of a package has no user name and no fragment".to_owned());
@@ -95,5 +96,27 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
+    }
+}
+
+/// Returns a source without the query of its address, which may contain a token.
+pub fn shown_source(source: &str) -> Cow<'_, str> {
+    match source.split_once('?').filter(|_| source.contains("://")) {
+        Some((address, _)) => format!("{address}?…").into(),
+        None => source.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_of_an_address_is_not_shown() {
+        assert_eq!(shown_source("https://example.com/kit.zip?token=abc"), "https://example.com/kit.zip?…");
+        assert_eq!(shown_source("https://example.com/kit.zip"), "https://example.com/kit.zip");
+        assert_eq!(shown_source("/tmp/what?/kit.zip"), "/tmp/what?/kit.zip");
+        let error = PackageSource::parse("ftp://example.com/kit.zip?token=abc", Path::new("/")).unwrap_err();
+        assert!(!error.contains("abc"), "{error}");
     }
 }

@@ -93,6 +93,36 @@ fn package_from_another_source_does_not_replace_one_without_a_question() {
     assert!(call(&pinion, "greet").stdout.contains("version two"));
 }
 
+/// A component of plain functions has neither SDK nor manifest, and is called like its file, also after its publication.
+#[test]
+fn plain_component_is_installed_and_published_by_the_name_of_its_file() {
+    let pinion = Pinion::default();
+    component(&pinion, "plain", "calc.wasm");
+    let ended = add(&pinion, "calc.wasm");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "installed calc 1.2.0\n"), "{ended:?}");
+    let tools = listed(&pinion, "calc").unwrap()["tools"].as_array().unwrap().len();
+    assert!(tools > 0);
+    assert_eq!(pinion.run(["plugin", "publish", "calc.wasm", "--out", "dist"]).code, Some(0));
+    assert_eq!(pinion.run(["plugin", "remove", "calc"]).code, Some(0));
+    let ended = add(&pinion, "dist/calc-1.2.0.tar.gz");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "installed calc 1.2.0\n"), "{ended:?}");
+    assert_eq!(listed(&pinion, "calc").unwrap()["tools"].as_array().unwrap().len(), tools);
+}
+
+#[test]
+fn packages_of_no_index_are_named_without_asking_their_sources() {
+    let pinion = Pinion::default();
+    assert_eq!(pinion.run(["plugin", "outdated"]).code, Some(0));
+    component(&pinion, "greet_armed", "greet.wasm");
+    assert_eq!(add(&pinion, "./greet.wasm").code, Some(0));
+    let ended = pinion.run(["plugin", "outdated"]);
+    let expected = "in no index: greet (ask their sources with: pinion plugin update)\n";
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), expected), "{ended:?}");
+    let ended = pinion.run(["plugin", "update"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "greet 0.1.0 is up to date\n"), "{ended:?}");
+    assert_eq!(pinion.run(["plugin", "verify"]).stdout, "1 package verified\n");
+}
+
 #[test]
 fn component_that_something_else_replaced_is_not_loaded() {
     let pinion = Pinion::default();

@@ -95,10 +95,9 @@ async fn indexed_package_has_the_content_that_the_index_names() {
     let kept = shelves.clone();
     let server = HttpServer::start(move |request| registry(&kept, request)).await;
     component(&pinion, "greet_one", "greet.wasm");
-    fs::create_dir(pinion.workspace().join("out")).unwrap();
-    let published = run(&pinion, &["plugin", "publish", "./greet.wasm", "--out", "out", "--json"]).await;
+    let published = run(&pinion, &["plugin", "publish", "greet.wasm", "--out", "new/out", "--json"]).await;
     let report: Value = serde_json::from_str(&published.stdout).unwrap_or_else(|_| panic!("{published:?}"));
-    let content = fs::read(pinion.workspace().join("out/greet-0.1.0.wasm")).unwrap();
+    let content = fs::read(pinion.workspace().join("new/out/greet-0.1.0.wasm")).unwrap();
     shelves.lock().unwrap().insert("/greet.wasm".to_owned(), content);
     let entry = json!({
         "name": "greet", "version": "0.1.0", "description": "Says hello", "source": server.url("/greet.wasm"),

@@ -14,7 +14,8 @@ use pinion_app::plugins::installed::HostReader;
 use pinion_app::workspace_base::Base;
 use pinion_packages::{
     AuthorKey, InstallRequest, InstallationCandidate, InstallationRules, LockedComponent, LockedPackage, LockedRelease,
-    Package, PackageFiles, PackageStore, PackagedComponent, PluginLock, compare_versions, verify_signature,
+    Package, PackageFiles, PackageStore, PackagedComponent, PluginLock, compare_versions, shown_source,
+    verify_signature,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -50,7 +51,8 @@ pub(super) async fn update(base: &Base, names: &[String], answers: Answers) -> R
         let Some(release) = package.active_release() else { continue };
         let outcome = match fetch(base, &release.source).await {
             Ok(fetched) if fetched.package.name != package.name => {
-                Err(Failure::failed(format!("`{}` is now a package called `{}`", release.source, fetched.package.name)))
+                let source = shown_source(&release.source);
+                Err(Failure::failed(format!("`{source}` is now a package called `{}`", fetched.package.name)))
             }
             Ok(fetched) if fetched.package.digest == release.digest => {
                 reports.push(json!({ "name": package.name, "version": release.version, "updated": false }));
@@ -106,7 +108,8 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
     let mut shown = about(fetched, signed.as_deref());
     let moved = active.filter(|active| active.source != fetched.source);
     if let Some(moved) = moved {
-        shown.line(text!("  {} {} {} from {}", left("replaces", 10), package.name, moved.version, moved.source));
+        let source = shown_source(&moved.source);
+        shown.line(text!("  {} {} {} from {}", left("replaces", 10), package.name, moved.version, source));
     } else if let (Some(active), Some(grown)) = (active, &grown) {
         shown = text!("{} {} -> {}\n", package.name, active.version, package.version);
         grown.iter().for_each(|part| shown.line(text!("  + {}", Text::block(part))));

@@ -13,6 +13,7 @@ use pinion_packages::{Package, PackageFiles};
 use pinion_plugin_runtime::{Ceiling, Inspection, PluginInfo};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Returns the additions of a package's binaries to an earlier version. Runs nothing.
@@ -54,7 +55,7 @@ pub(super) fn growth(old: &Package, new: &Package) -> Vec<String> {
 }
 
 fn inspected(package: &Package, path: &str) -> Option<Inspection> {
-    Inspection::from_component(package.files.get(path)?).ok()
+    Inspection::from_file(package.files.get(path)?, Path::new(path)).ok()
 }
 
 /// Returns the package of a source, or an installed version as `NAME` or `NAME@VERSION`.

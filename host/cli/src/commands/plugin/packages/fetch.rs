@@ -9,7 +9,7 @@ use pinion_files::open::read_limited;
 use pinion_packages::archive::{is_archive, unpack};
 use pinion_packages::{
     Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageFiles, PackageSource,
-    is_on_this_machine, sha256_hex,
+    is_on_this_machine, sha256_hex, shown_source,
 };
 use std::path::Path;
 use url::Url;
@@ -179,7 +179,7 @@ async fn from_marketplace(base: &Base, place: &str, name: &str) -> Result<Fetche
             let content = get(url, None, None).await?;
             let found = sha256_hex(&content);
             if digest.as_ref().is_some_and(|digest| *digest != found) {
-                return Err(unusable(format!("`{url}` is not the content that it names")));
+                return Err(unusable(format!("`{}` is not the content that it names", shown_source(url))));
             }
             let digest = Some(format!("sha256:{found}"));
             let bytes = FetchedBytes { content, file_name: name.to_owned(), digest, signature: None, key: None };
@@ -223,7 +223,7 @@ fn read(files: PackageFiles, source: &str, fallback: &str, source_digest: Option
 }
 
 fn broken(source: &str, error: pinion_packages::PackageError) -> Failure {
-    Failure::failed(format!("`{source}` is not installed")).because(error)
+    Failure::failed(format!("`{}` is not installed", shown_source(source))).because(error)
 }
 
 fn stem(path: &Path) -> String {

@@ -4,11 +4,11 @@ use super::current_grants::current_grants;
 use super::store_failure::store_failure;
 use crate::approve::confirm::confirm;
 use crate::output::terminal::is_interactive;
-use crate::output::{Text, json, note, print, stdout_failure, text, written};
+use crate::output::{Text, count, json, note, print, stdout_failure, text, written};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::grants::GrantsFile;
 use pinion_app::workspace_base::Base;
-use pinion_packages::LockedPackage;
+use pinion_packages::{LockedPackage, shown_source};
 use pinion_plugin_runtime::without_links;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -65,15 +65,15 @@ fn switch(base: &Base, name: &str, version: Option<&str>) -> Result<()> {
 pub(super) fn verify(base: &Base, as_json: bool) -> Result<()> {
     let store = base.package_store()?;
     let problems: Vec<String> = store.verify().map_err(store_failure)?.iter().map(ToString::to_string).collect();
-    let count = store.read().map_err(store_failure)?.packages.len();
+    let number = store.read().map_err(store_failure)?.packages.len();
     if as_json {
-        written(json(&json!({ "packages": count, "problems": problems })))?;
+        written(json(&json!({ "packages": number, "problems": problems })))?;
     }
     if !problems.is_empty() {
         let failure = Failure::failed(format!("installed packages were changed: {}", problems.join("; ")));
         return Err(failure.hint("remove the package, then install it again"));
     }
-    if as_json { Ok(()) } else { print(&text!("{} packages agree with their digests\n", count as u64)) }
+    if as_json { Ok(()) } else { print(&text!("{} verified\n", count(number as u64, "package"))) }
 }
 
 /// Shows a lock file whose seal is void, and seals it as it is.
@@ -84,7 +84,8 @@ pub(super) fn accept(base: &Base, yes: bool) -> Result<()> {
     for package in &lock.packages {
         for release in &package.releases {
             let state = if release.digest == package.active { "active" } else { "kept" };
-            list.line(text!("{} {} ({}) from {}", package.name, release.version, state, release.source));
+            let source = shown_source(&release.source);
+            list.line(text!("{} {} ({}) from {}", package.name, release.version, state, source));
             for component in &release.components {
                 let granted =
                     if component.granted.is_empty() { "nothing".to_owned() } else { component.granted.join(" ") };

@@ -9,8 +9,9 @@ use pinion_app::files::private::read_or_create;
 use pinion_app::workspace_base::Base;
 use pinion_egress::Request;
 use pinion_files::AtomicWrite;
-use pinion_packages::archive::pack;
+use pinion_packages::archive::{is_archive, pack};
 use pinion_packages::{OciReference, SigningKey, component_manifest, sha256_hex};
+use pinion_plugin_runtime::Inspection;
 use serde_json::json;
 use std::path::Path;
 
@@ -26,11 +27,13 @@ pub(super) async fn publish(
     let source = if source.contains('/') { source.to_owned() } else { format!("./{source}") };
     let fetched = fetch(base, &source).await?;
     let package = &fetched.package;
-    let is_archive = fetched.content.is_none();
-    let content = match &fetched.content {
+    // A component without a manifest is known by the name of its file, which addresses do not keep.
+    let keeps_name = |content: &&Vec<u8>| is_archive(content) || Inspection::from_component(content).is_ok();
+    let content = match fetched.content.as_ref().filter(keeps_name) {
         Some(content) => content.clone(),
         None => pack(&package.files).map_err(|error| Failure::failed("could not make the archive").because(error))?,
     };
+    let is_archive = is_archive(&content);
     let key_file = base.paths.author_key_file();
     let unusable = |error: String| Failure::failed(format!("could not use `{}`", key_file.display())).because(error);
     let seed = read_or_create::<32>(&key_file).map_err(|error| unusable(error.to_string()))?;
@@ -52,6 +55,11 @@ pub(super) async fn publish(
                 (beside(".minisig"), signature.as_bytes()),
                 (file.clone(), &content),
             ];
+            if let Some(directory) = file.parent() {
+                std::fs::create_dir_all(directory).map_err(|error| {
+                    Failure::failed(format!("could not create `{}`", directory.display())).because(error)
+                })?;
+            }
             for (path, bytes) in parts {
                 AtomicWrite::shared()
                     .replace(&path, bytes)

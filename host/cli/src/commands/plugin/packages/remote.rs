@@ -2,6 +2,7 @@
 
 use pinion_app::failure::{Failure, Result};
 use pinion_egress::{Client, Credentials, Policy, Request, RequestAccess, RequestLimits};
+use pinion_packages::shown_source;
 use std::time::Duration;
 
 /// Maximum bytes of a package, and of a small file such as a manifest.
@@ -20,7 +21,7 @@ pub(super) struct RemoteAnswer {
 /// Sends a request. Its own host may be one of a private network; a redirect leads only to the public internet.
 pub(super) async fn send(request: Request, limit: Option<u64>) -> Result<RemoteAnswer> {
     let url = request.url.clone();
-    let failed = || Failure::failed(format!("no answer from `{url}`"));
+    let failed = || Failure::failed(format!("no answer from `{}`", shown_source(&url)));
     let limit = limit.unwrap_or(MAX_PACKAGE);
     let parsed = url::Url::parse(&url).map_err(|error| failed().because(error))?;
     let origin = parsed.origin().ascii_serialization();
@@ -50,7 +51,7 @@ pub(super) async fn get(url: &str, accept: Option<&str>, limit: Option<u64>) -> 
     let answer = send(request, limit).await?;
     match answer.status {
         200 => Ok(answer.body),
-        status => Err(Failure::failed(format!("`{url}` answered with status {status}"))),
+        status => Err(Failure::failed(format!("`{}` answered with status {status}", shown_source(url)))),
     }
 }
 

@@ -4,9 +4,10 @@ use super::fetch::{Fetched, fetch};
 use crate::output::{Text, json, left, print, text, written};
 use pinion_app::failure::Result;
 use pinion_app::workspace_base::Base;
-use pinion_packages::Package;
+use pinion_packages::{Package, shown_source};
 use pinion_plugin_runtime::Inspection;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Prints the content of a package.
 pub(super) async fn inspect(base: &Base, source: &str, as_json: bool) -> Result<()> {
@@ -27,7 +28,7 @@ pub(super) fn about(fetched: &Fetched, signer: Option<&str>) -> Text {
         }
     };
     line("about", &package.description);
-    line("source", &fetched.source);
+    line("source", &shown_source(&fetched.source));
     line("digest", fetched.source_digest.as_deref().unwrap_or(&package.digest));
     line("signed by", signer.unwrap_or("no author: the digest alone identifies it"));
     for component in &package.components {
@@ -74,7 +75,7 @@ pub(super) fn content(package: &Package) -> Vec<(&'static str, String)> {
 
 /// Returns the interfaces that a component imports, without WASI's common ones.
 pub(super) fn imports(package: &Package, path: &str) -> Vec<String> {
-    let inspection = package.files.get(path).and_then(|bytes| Inspection::from_component(bytes).ok());
+    let inspection = package.files.get(path).and_then(|bytes| Inspection::from_file(bytes, Path::new(path)).ok());
     let imports = inspection.map(|inspection| inspection.imports).unwrap_or_default();
     let is_notable =
         |name: &String| !name.starts_with("wasi:") || name.starts_with("wasi:http") || name.starts_with("wasi:sockets");
@@ -98,7 +99,7 @@ pub(super) fn described(fetched: &Fetched, signer: Option<&str>) -> Value {
         "name": package.name,
         "version": package.version,
         "description": package.description,
-        "source": fetched.source,
+        "source": shown_source(&fetched.source),
         "source_digest": fetched.source_digest,
         "digest": package.digest,
         "signer": signer,

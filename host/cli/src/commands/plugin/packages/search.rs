@@ -75,16 +75,25 @@ async fn usable_indexes(base: &Base) -> Result<Vec<PackageIndex>> {
     Ok(indexes)
 }
 
+/// Returns the configured indexes.
+///
+/// # Errors
+/// None is configured, or the list is invalid.
 fn configured_indexes(base: &Base) -> Result<Vec<ConfiguredIndex>> {
-    let path = base.paths.config.join("plugin-indexes.toml");
+    let hint = || format!("name one with `[[index]]`, `location` and `key` in {}", index_list(base).display());
+    read_index_list(base)?.ok_or_else(|| Failure::usage("no index is configured").hint(hint()))
+}
+
+fn index_list(base: &Base) -> PathBuf {
+    base.paths.config.join("plugin-indexes.toml")
+}
+
+fn read_index_list(base: &Base) -> Result<Option<Vec<ConfiguredIndex>>> {
+    let path = index_list(base);
     let invalid = || Failure::usage(format!("invalid list of indexes `{}`", path.display()));
     let text = read_settings(&path).map_err(|error| invalid().because(error))?;
-    let Some(text) = text else {
-        return Err(Failure::usage("no index is configured")
-            .hint(format!("name one with `[[index]]`, `location` and `key` in {}", path.display())));
-    };
-    let list: IndexList = toml::from_str(&text).map_err(|error| invalid().because(error.message().to_owned()))?;
-    Ok(list.index)
+    let list = |text: String| toml::from_str::<IndexList>(&text).map(|list| list.index);
+    text.map(list).transpose().map_err(|error| invalid().because(error.message().to_owned()))
 }
 
 async fn read_index(base: &Base, configured: &ConfiguredIndex) -> Result<PackageIndex> {
@@ -162,22 +171,34 @@ fn entry_json(entry: &IndexEntry) -> serde_json::Value {
     })
 }
 
-/// Prints the installed packages that have a newer version in an index.
+/// Prints the installed packages that have a newer version in an index, and those that no index has: only their sources
+/// know of newer versions, and asking each would cost a download.
 pub(super) async fn outdated(base: &Base, as_json: bool) -> Result<()> {
     let lock = base.package_store()?.read().map_err(store_failure)?;
-    let indexes = usable_indexes(base).await?;
-    let (mut text, mut found) = (Text::default(), Vec::new());
+    let indexes = match read_index_list(base)? {
+        Some(_) => usable_indexes(base).await?,
+        None => Vec::new(),
+    };
+    let (mut text, mut found, mut unknown) = (Text::default(), Vec::new(), Vec::new());
     for package in &lock.packages {
         let Some(active) = package.active_release() else { continue };
-        let newest = indexes.iter().find_map(|index| index.release(&package.name, None));
-        let newest = newest.filter(|entry| compare_versions(&entry.version, &active.version).is_gt());
-        if let Some(entry) = newest {
-            text.line(text!("{} {} -> {}", package.name, active.version, entry.version));
-            found.push(json!({ "name": package.name, "installed": active.version, "newest": entry.version }));
+        match indexes.iter().find_map(|index| index.release(&package.name, None)) {
+            Some(entry) if compare_versions(&entry.version, &active.version).is_gt() => {
+                text.line(text!("{} {} -> {}", package.name, active.version, entry.version));
+                found.push(json!({ "name": package.name, "installed": active.version, "newest": entry.version }));
+            }
+            Some(_) => {}
+            None => unknown.push(package.name.as_str()),
         }
     }
-    match as_json {
-        true => written(json(&json!({ "outdated": found }))),
-        false => print(&text),
+    if as_json {
+        return written(json(&json!({ "outdated": found, "not_indexed": unknown })));
     }
+    if found.is_empty() && unknown.len() < lock.packages.len() {
+        text.line(text!("every package of an index is up to date"));
+    }
+    if !unknown.is_empty() {
+        text.line(text!("in no index: {} (ask their sources with: pinion plugin update)", unknown.join(" ")));
+    }
+    print(&text)
 }
