@@ -121,6 +121,8 @@ pub struct Facts {
     pub window: Option<u64>,
     /// The window that the compactor assumes of a model whose own is unknown.
     pub assumed_window: Option<u64>,
+    /// Tokens of the context above which the conversation is summarized by itself; `None` if it is not.
+    pub compacts_at: Option<u64>,
     /// Tokens of the conversation so far.
     pub tokens: u64,
     /// Input tokens of the conversation so far, and the part that the vendor's cache supplied.

@@ -32,6 +32,8 @@ const SEGMENT_COLUMNS: usize = 40;
 /// Between two parts of the status line, and columns of a part.
 const BETWEEN: &str = " · ";
 const MAX_PART: usize = 60;
+/// Cells of the bar of the context.
+const BAR_CELLS: u64 = 10;
 
 /// The current activity of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -294,6 +296,7 @@ impl WorkStatus {
             },
             StatusSegment::Thinking => format!("thinking {}", facts.thinking.as_ref()?),
             StatusSegment::Context => return self.gauge(theme),
+            StatusSegment::ContextBar => return self.context_bar(theme),
             StatusSegment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
             StatusSegment::Tokens => return None,
             StatusSegment::Cache => {
@@ -323,13 +326,32 @@ impl WorkStatus {
             return (facts.context > 0).then(|| (format!("{} in context", short(facts.context)), theme.dim));
         };
         let share = facts.context.saturating_mul(100) / window.max(1);
-        let style = match share {
-            ..YELLOW => theme.good,
-            YELLOW..=RED => theme.warning,
-            _ => theme.error,
-        };
         let mark = if is_assumed { "?" } else { "" };
-        Some((format!("{share} % of {}{mark}", short(window)), style))
+        Some((format!("{share} % of {}{mark}", short(window)), gauge_style(share, theme)))
+    }
+
+    /// Draws how full the context is, with a mark where the conversation is summarized by itself.
+    fn context_bar(&self, theme: &Theme) -> Option<(String, Style)> {
+        let facts = &self.facts;
+        let window = facts.window.or(facts.assumed_window)?.max(1);
+        let cells = |tokens: u64| tokens.saturating_mul(BAR_CELLS).div_ceil(window).min(BAR_CELLS);
+        let (filled, mark) = (cells(facts.context), facts.compacts_at.map(cells));
+        let cell = |at: u64| match at {
+            _ if at < filled => '█',
+            _ if mark == Some(at + 1) => '┆',
+            _ => '░',
+        };
+        let share = facts.context.saturating_mul(100) / window;
+        Some(((0..BAR_CELLS).map(cell).collect(), gauge_style(share, theme)))
+    }
+}
+
+/// Returns the style of a context that is filled to this percentage.
+fn gauge_style(share: u64, theme: &Theme) -> Style {
+    match share {
+        ..YELLOW => theme.good,
+        YELLOW..=RED => theme.warning,
+        _ => theme.error,
     }
 }
 
@@ -356,6 +378,8 @@ pub enum StatusSegment {
     Thinking,
     /// The share of the context window that is filled.
     Context,
+    /// The same share as a bar, with a mark where the conversation is summarized by itself.
+    ContextBar,
     /// The tokens of the session so far.
     Tokens,
     /// The share of input that the vendor's cache supplied.
@@ -385,6 +409,7 @@ impl StatusSegment {
         Self::Approval,
         Self::Thinking,
         Self::Context,
+        Self::ContextBar,
         Self::Tokens,
         Self::Cache,
         Self::Cost,
@@ -400,7 +425,7 @@ impl StatusSegment {
         use StatusSegment::*;
         let important = [
             Model, Approval, Context, Network, Agents, Thinking, Cost, Tokens, Branch, Cache, CacheAge, Directory,
-            Speed, Session,
+            Speed, ContextBar, Session,
         ];
         important.iter().position(|segment| *segment == self).unwrap_or(important.len())
     }
@@ -411,6 +436,7 @@ impl StatusSegment {
         ("approval", Self::Approval),
         ("thinking", Self::Thinking),
         ("context", Self::Context),
+        ("context-bar", Self::ContextBar),
         ("tokens", Self::Tokens),
         ("cache", Self::Cache),
         ("cache-age", Self::CacheAge),

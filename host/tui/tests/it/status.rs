@@ -51,6 +51,25 @@ fn narrow_status_line_keeps_what_matters_in_its_order() {
 }
 
 #[test]
+fn bar_of_the_context_has_a_mark_where_the_conversation_is_summarized() {
+    let bar = |context, compacts_at| {
+        let mut ui = Ui::new(80, 24);
+        ui.app = App::new(UiSettings { status: vec![StatusSegment::ContextBar], ..UiSettings::default() });
+        let facts = ui.app.facts().clone();
+        ui.input(Input::Facts(Facts { context, window: Some(200_000), compacts_at, ..facts }));
+        ui.screen().lines().next_back().unwrap().to_owned()
+    };
+    assert_eq!(bar(0, None), "░░░░░░░░░░");
+    assert_eq!(bar(72_000, Some(160_000)), "████░░░┆░░");
+    assert_eq!(bar(170_000, Some(160_000)), "█████████░");
+    assert_eq!(bar(900_000, Some(200_000)), "██████████");
+    // Without a known window there is no bar.
+    let mut ui = with_facts(|facts| Facts { window: None, assumed_window: None, ..facts });
+    ui.size = (200, 24);
+    assert!(!ui.screen().contains('░'));
+}
+
+#[test]
 fn speed_of_the_last_message_is_shown() {
     let mut ui = Ui::new(80, 24);
     ui.app = App::new(UiSettings { status: vec![StatusSegment::Speed], ..UiSettings::default() });

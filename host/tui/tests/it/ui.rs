@@ -88,6 +88,7 @@ impl Ui {
             context: 72_000,
             window: Some(200_000),
             assumed_window: None,
+            compacts_at: Some(183_616),
             tokens: 120_500,
             cost: Some(0.42),
             network: None,

@@ -446,6 +446,7 @@ impl Ui {
             context: estimate.tokens,
             window: estimate.window,
             assumed_window: compaction.assumed_window.filter(|_| compaction.automatic),
+            compacts_at: compaction.threshold_of(estimate.window).filter(|_| compaction.automatic),
             tokens: totals.spend.usage.total(),
             cost: totals.spend.cost.map(|cost| cost.total()),
             network: self.to.base.network.summary(),
