@@ -31,6 +31,8 @@ fn results_are_compared() {
     assert_eq!(worse.code, Some(0), "{worse:?}");
     assert!(worse.stdout.contains("worse") && worse.stdout.contains("dearer"), "{worse:?}");
     assert_error(&pinion.run(["eval", "compare", "--check", &right, &wrong]), 1, &["1 case worse, 1 dearer"]);
+    // Without a second result, the latest other one of the set.
+    assert_eq!(pinion.run(["eval", "compare", &right]).stdout, worse.stdout);
     let better = pinion.run(["eval", "compare", "--check", "--json", &wrong, &right]);
     let row: Value = serde_json::from_str(&better.stdout).unwrap();
     assert_eq!(

@@ -62,6 +62,12 @@ pub enum EvalError {
         /// The id, or its beginning.
         id: String,
     },
+    /// The set has no other stored result.
+    #[error("set `{set}` has no other result")]
+    NoOtherResult {
+        /// Id of the set.
+        set: String,
+    },
     /// Several stored results have ids that begin so.
     #[error("`{id}` is the beginning of {count} results")]
     Ambiguous {

@@ -111,14 +111,28 @@ impl ResultStore {
     /// No result matches, or its file is damaged.
     pub fn load(&self, id: &str) -> Result<SetResult, EvalError> {
         let is_path = id.ends_with(".json") || id.contains(std::path::MAIN_SEPARATOR);
-        let path = if is_path { PathBuf::from(id) } else { self.find(id)? };
-        let result: SetResult = read(&path)?;
-        if result.version != RESULT_VERSION {
-            let problem = format!("version {}, this program reads {RESULT_VERSION}", result.version);
-            return Err(EvalError::Syntax { path, format: "a result of this program", problem });
-        }
-        Ok(result)
+        load_file(if is_path { PathBuf::from(id) } else { self.find(id)? })
     }
+
+    /// Loads the latest other result of the same set.
+    ///
+    /// # Errors
+    /// The set has no other result, or the file is damaged.
+    pub fn load_latest_other(&self, result: &SetResult) -> Result<SetResult, EvalError> {
+        let is_other = |summary: &StoredSummary| summary.set == result.set && summary.id != result.id;
+        let missing = || EvalError::NoOtherResult { set: result.set.clone() };
+        let found = self.list().0.into_iter().find(is_other).ok_or_else(missing)?;
+        load_file(self.root.join(&found.set).join(format!("{}.json", found.id)))
+    }
+}
+
+fn load_file(path: PathBuf) -> Result<SetResult, EvalError> {
+    let result: SetResult = read(&path)?;
+    if result.version != RESULT_VERSION {
+        let problem = format!("version {}, this program reads {RESULT_VERSION}", result.version);
+        return Err(EvalError::Syntax { path, format: "a result of this program", problem });
+    }
+    Ok(result)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, EvalError> {
@@ -152,6 +166,12 @@ mod tests {
         assert_eq!(store.load(&one.id).unwrap(), one);
         assert_eq!(store.load("latest").unwrap(), other);
         assert_eq!(store.load(path.to_str().unwrap()).unwrap(), other);
+        assert_eq!(
+            (store.load_latest_other(&one).unwrap(), store.load_latest_other(&other).unwrap()),
+            (other.clone(), one.clone())
+        );
+        let lone = result("b");
+        assert!(matches!(store.load_latest_other(&lone), Err(EvalError::NoOtherResult { .. })));
         assert!(matches!(store.load("2026"), Err(EvalError::Ambiguous { count: 2, .. })));
         assert!(matches!(store.load("2025"), Err(EvalError::NoResult { .. })));
         std::fs::write(&path, "{").unwrap();

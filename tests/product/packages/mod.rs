@@ -53,6 +53,7 @@ fn agreed_package_is_loaded_with_what_was_shown() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "installed greet 0.1.0\n"), "{ended:?}");
     assert_eq!(granted(&listed(&pinion, "greet").unwrap()), ["files"]);
     assert_eq!(pinion.run(["plugin", "verify"]).code, Some(0));
+    assert_eq!(add(&pinion, "./greet.wasm").stdout, "greet 0.1.0 is already installed\n");
     // The source no longer matters.
     fs::remove_file(pinion.workspace().join("greet.wasm")).unwrap();
     assert_eq!(call(&pinion, "greet").code, Some(0));

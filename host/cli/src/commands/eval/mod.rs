@@ -68,9 +68,8 @@ enum EvalCommand {
     Compare {
         /// ID of the earlier result
         before: String,
-        /// ID of the later result
-        #[arg(default_value = "latest")]
-        after: String,
+        /// ID of the later result [default: the latest other one of the set]
+        after: Option<String>,
         /// Format of the output
         #[arg(long, value_name = "FORMAT", default_value = "table")]
         format: ComparisonFormat,
@@ -147,7 +146,15 @@ impl EvalArgs {
             EvalCommand::Show { which, format } => output(&[load(&store, &which.id)?], format),
             EvalCommand::Compare { before, after, format, json, check } => {
                 let format = if json { ComparisonFormat::Json } else { format };
-                compare_results(&load(&store, &before)?, &load(&store, &after)?, format, check)
+                let before = load(&store, &before)?;
+                let after = match &after {
+                    Some(id) => load(&store, id)?,
+                    None => store.load_latest_other(&before).map_err(failure)?,
+                };
+                if before.set != after.set {
+                    note(&text!("! the results are of different sets: {} and {}", before.set, after.set));
+                }
+                compare_results(&before, &after, format, check)
             }
             EvalCommand::Record(record) => record.run(invocation),
             EvalCommand::Canary(canary) => canary.run(invocation, &store).await,
@@ -168,7 +175,9 @@ pub(super) fn failure(error: EvalError) -> Failure {
     };
     let failure = Failure::new(status, &error);
     match (&error, std::error::Error::source(&error)) {
-        (EvalError::NoResult { .. }, _) => failure.hint("`pinion eval list` lists the results"),
+        (EvalError::NoResult { .. } | EvalError::NoOtherResult { .. }, _) => {
+            failure.hint("`pinion eval list` lists the results")
+        }
         (_, Some(source)) => failure.because(source.to_string()),
         (_, None) => failure,
     }

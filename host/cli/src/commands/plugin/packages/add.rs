@@ -32,6 +32,17 @@ pub(super) struct Answers {
 /// Installs a package after the user agreed.
 pub(super) async fn add(base: &Base, source: &str, key: Option<&str>, answers: Answers) -> Result<()> {
     let fetched = fetch(base, source).await?;
+    let lock = base.package_store()?.read().map_err(store_failure)?;
+    let active = lock.package(&fetched.package.name).and_then(LockedPackage::active_release);
+    let is_same = |active: &&LockedRelease| active.digest == fetched.package.digest && active.source == fetched.source;
+    if let (Some(active), None) = (active.filter(is_same), key) {
+        return match answers.as_json {
+            true => {
+                written(json(&json!({ "name": fetched.package.name, "version": active.version, "updated": false })))
+            }
+            false => print(&text!("{} {} is already installed\n", fetched.package.name, active.version)),
+        };
+    }
     let installed = install(base, &fetched, key, answers)?;
     match answers.as_json {
         true => written(json(&installed.report)),
