@@ -47,6 +47,20 @@ def text_section(program):
             yield address, data[offset : offset + size]
 
 
+def restore(process, address, byte):
+    """Removes a breakpoint from a process, unless it has ended."""
+    try:
+        memory = os.open(f"/proc/{process}/mem", os.O_RDWR)
+    except OSError:
+        return
+    try:
+        os.pwrite(memory, byte, address)
+    except OSError:
+        pass
+    finally:
+        os.close(memory)
+
+
 def executed(program, arguments):
     """Runs the program and returns the symbols of the functions that it executed."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -89,7 +103,9 @@ def executed(program, arguments):
             address = registers.rip - 1 - base
             if status >> 16 == 0 and address in original:
                 hit.add(address)
-                os.pwrite(memory, original[address], base + address)
+                # A forked process has a copy of the memory, with the breakpoints that were left at that time.
+                for process in {child, task}:
+                    restore(process, base + address, original[address])
                 registers.rip -= 1
                 libc.ptrace(SETREGS, task, None, ctypes.byref(registers))
             deliver = 0
