@@ -5,5 +5,6 @@
 mod archives;
 mod formats;
 mod signing;
+mod sources;
 mod storing;
 mod support;
