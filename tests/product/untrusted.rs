@@ -48,6 +48,33 @@ fn plugin_in_a_directory_of_its_name_is_loaded_once_it_is_trusted() {
     assert!(run(&pinion, "greet", 0).0.contains("There is no tool `greet`"));
 }
 
+/// The choice names one plugin: later builds of it are loaded, and nothing else changes without consent.
+#[test]
+fn developed_plugin_is_loaded_with_every_later_content() {
+    let pinion = Pinion::default();
+    let build = |guest_name: &str| {
+        pinion.write(".pinion/plugins/greet.wasm", std::fs::read(guest(guest_name)).unwrap());
+    };
+    let refused = pinion.run(["trust", "add", "--yes", "--develop", "../greet"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("no plugin of a project"), "{refused:?}");
+    // The file need not exist yet.
+    let trusted = pinion.run(["trust", "add", "--yes", "--develop", "greet"]);
+    assert!(trusted.stdout.contains("every later content of .pinion/plugins/greet.wasm"), "{trusted:?}");
+    build("greet_one");
+    assert!(run(&pinion, "greet", 0).0.contains("hello from version one"));
+    build("greet_two");
+    assert!(run(&pinion, "greet", 0).0.contains("hello from version two"));
+    assert!(pinion.run(["trust", "list"]).stdout.starts_with("developed "));
+    pinion.write(".pinion/plugins/other.wasm", std::fs::read(guest("echo")).unwrap());
+    assert!(run(&pinion, "greet", 0).0.contains("There is no tool `greet`"));
+    std::fs::remove_file(pinion.workspace().join(".pinion/plugins/other.wasm")).unwrap();
+    // The next decision ends it, unless it names the plugin again.
+    assert_eq!(pinion.run(["trust", "add", "--yes"]).code, Some(0));
+    assert!(run(&pinion, "greet", 0).0.contains("hello from version two"));
+    build("greet_one");
+    assert!(run(&pinion, "greet", 0).0.contains("There is no tool `greet`"));
+}
+
 #[test]
 fn trusted_project_loads_plugins_and_widens_nothing() {
     let pinion = Pinion::default();

@@ -53,7 +53,11 @@ fn keep_trust(base: &Base, path: &Path, before: &ProjectContent) -> Result<()> {
         digests.map(|(path, digest)| (path.clone(), digest.clone())).collect()
     };
     let is_same = others(before) == others(&after) && before == base.config.project.content();
-    if is_same { after.trust(&base.workspace, &base.paths, base.config.project.is_wished()) } else { Ok(()) }
+    let project = &base.config.project;
+    match is_same {
+        true => after.trust(&base.workspace, &base.paths, project.is_wished(), project.developed().clone()),
+        false => Ok(()),
+    }
 }
 
 /// Replaces a file of a project in one step, with the permissions of files that are shared.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Directory of a project's content.
 pub(super) const DIRECTORY: &str = ".pinion";
@@ -65,16 +65,17 @@ impl ProjectContent {
         reading.content
     }
 
-    /// Records that the user trusts this content in `workspace`. If the config names the directory, the trust lasts as
-    /// long as that.
+    /// Records that the user trusts this content in `workspace`, and every later content of the plugin files in
+    /// `developed`. If the config names the directory, the trust lasts as long as that.
     ///
     /// # Errors
     /// The record cannot be written, or the content exceeds a limit.
-    pub fn trust(&self, workspace: &Path, paths: &Paths, is_wished: bool) -> Result<()> {
+    pub fn trust(&self, workspace: &Path, paths: &Paths, is_wished: bool, developed: BTreeSet<String>) -> Result<()> {
         if let Some(problem) = &self.unbounded {
             return Err(Failure::failed(format!("cannot trust `{}`: {problem}", line(&workspace.to_string_lossy()))));
         }
-        self.record(workspace, paths, if is_wished { TrustState::Config } else { TrustState::Trusted })
+        let state = if is_wished { TrustState::Config } else { TrustState::Trusted };
+        self.record(workspace, paths, state, developed)
     }
 
     /// Returns the text of the config.
@@ -85,6 +86,19 @@ impl ProjectContent {
     /// Returns the text of one of `TEXTS`.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path).map(String::as_str)
+    }
+
+    /// Returns the file of a plugin that the user develops, relative to the project: `name` is the name of the plugin, or
+    /// the path of its file. The file need not exist yet.
+    pub fn developed_file(&self, name: &str) -> Option<String> {
+        let name = name.strip_prefix("./").unwrap_or(name);
+        if let Some(place) = name.strip_prefix(PLUGINS) {
+            let has_parents = Path::new(place).components().any(|part| !matches!(part, Component::Normal(_)));
+            return (is_plugin_place(Path::new(place)) && !has_parents).then(|| name.to_owned());
+        }
+        let is_name = !name.is_empty() && !name.contains(['/', '\\']) && name != "." && name != "..";
+        let own = format!("{PLUGINS}{name}/{name}.wasm");
+        is_name.then(|| if self.files.contains_key(&own) { own } else { format!("{PLUGINS}{name}.wasm") })
     }
 
     /// Returns the plugin files, relative to the project.
@@ -132,14 +146,14 @@ impl ProjectContent {
     /// # Errors
     /// The record cannot be written.
     pub fn decline(&self, workspace: &Path, paths: &Paths) -> Result<()> {
-        self.record(workspace, paths, TrustState::Declined)
+        self.record(workspace, paths, TrustState::Declined, BTreeSet::new())
     }
 
-    fn record(&self, workspace: &Path, paths: &Paths, state: TrustState) -> Result<()> {
+    fn record(&self, workspace: &Path, paths: &Paths, state: TrustState, developed: BTreeSet<String>) -> Result<()> {
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
         let path = as_text(workspace)?.to_owned();
         let narrowing = self.config().filter(|_| state != TrustState::Declined).and_then(narrowing);
-        let record = TrustRecord { path: path.clone(), state, files, narrowing };
+        let record = TrustRecord { path: path.clone(), state, files, narrowing, developed };
         Records::update(paths, |records| records.store_record(record))?;
         logged(paths, &path, if state == TrustState::Declined { "declined" } else { "trusted" });
         Ok(())

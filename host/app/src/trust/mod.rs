@@ -9,6 +9,8 @@
 //! - A record applies to one directory, by its canonical path. Directories above and below it are other projects, so a
 //!   repository cloned inside a trusted directory gains nothing.
 //! - Only checked content is used: the config is read once, and plugin files are passed on with their digests.
+//! - The user may develop plugins of a project (`pinion trust add --develop NAME`): then changes of exactly these files
+//!   keep the trust.
 //! - Links in `.pinion` are never followed. Links, pipes and devices have no effect, trusted or not.
 
 mod content;
@@ -22,6 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::files::paths::{CONFIG, Paths};
 use crate::files::repository::Repository;
 use crate::output::line;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +41,8 @@ pub struct Project {
     content: ProjectContent,
     /// The restrictions of the config that the user trusts, which outlive a change of it.
     narrowing: Option<String>,
+    /// Plugin files whose later content the user trusts.
+    developed: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,13 +80,14 @@ impl Project {
         if record.is_none() && !is_wished {
             let standing = if brings_something(workspace) { TrustStanding::Untrusted } else { TrustStanding::Nothing };
             let (workspace, content) = (workspace.to_owned(), ProjectContent::default());
-            return Ok(Self { workspace, is_wished, standing, content, narrowing: None });
+            return Ok(Self { workspace, is_wished, standing, content, narrowing: None, developed: BTreeSet::new() });
         }
         let content = ProjectContent::read(workspace);
-        let narrowing =
-            record.as_ref().filter(|record| record.holds(is_wished)).and_then(|record| record.narrowing.clone());
+        let holding = record.as_ref().filter(|record| record.holds(is_wished));
+        let narrowing = holding.and_then(|record| record.narrowing.clone());
+        let developed = holding.map(|record| record.developed.clone()).unwrap_or_default();
         let (workspace, standing) = (workspace.to_owned(), TrustStanding::Trusted);
-        let mut project = Self { workspace, is_wished, standing, content, narrowing };
+        let mut project = Self { workspace, is_wished, standing, content, narrowing, developed };
         project.standing = match (project.content.unbounded(), record) {
             (Some(problem), _) => TrustStanding::Unusable(problem.to_owned()),
             (None, Some(record)) => TrustStanding::compare_content(&record, &project.content, is_wished),
@@ -135,7 +141,9 @@ impl Project {
     pub fn refuses(&self, path: &Path, digest: &str) -> Option<String> {
         let place = path.strip_prefix(self.workspace.join(PLUGINS)).ok();
         let is_ours = self.is_trusted() && place.is_some_and(is_plugin_place);
-        let is_agreed = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
+        let is_developed = || self.developed.iter().any(|developed| self.workspace.join(developed) == path);
+        let is_trusted = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
+        let is_agreed = || is_developed() || is_trusted();
         (is_ours && !is_agreed()).then(|| {
             let name = line(&path.to_string_lossy());
             format!("`{name}` changed since you trusted it\nhint: `pinion trust add` trusts the current content")
@@ -151,10 +159,10 @@ impl Project {
         let is_agreed = |record: &TrustRecord| {
             TrustStanding::compare_content(record, &content, self.is_wished) == TrustStanding::Trusted
         };
-        if content.unbounded().is_some() || !record.as_ref().is_some_and(is_agreed) {
+        let Some(record) = record.filter(|record| content.unbounded().is_none() && is_agreed(record)) else {
             return Some(refused);
-        }
-        Self { content, ..self.clone() }.refuses(path, digest)
+        };
+        Self { content, developed: record.developed, ..self.clone() }.refuses(path, digest)
     }
 
     /// Returns notices about the project's content.
@@ -189,12 +197,17 @@ impl Project {
         }
     }
 
-    /// Records that the user trusts the content that was read.
+    /// Returns the plugin files whose later content the user trusts, relative to the project.
+    pub fn developed(&self) -> &BTreeSet<String> {
+        &self.developed
+    }
+
+    /// Records that the user trusts the content that was read. Plugins that the user develops remain so.
     ///
     /// # Errors
     /// The record cannot be written, or the content exceeds a limit.
     pub fn trust(&self, paths: &Paths) -> Result<()> {
-        self.content.trust(&self.workspace, paths, self.is_wished)
+        self.content.trust(&self.workspace, paths, self.is_wished, self.developed.clone())
     }
 
     /// Returns whether the user's config names the directory.

@@ -8,7 +8,7 @@ use crate::files::repository::{Links, Repository};
 use crate::output::line;
 use pinion_agent::secrets::Secrets;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -36,6 +36,9 @@ pub struct TrustRecord {
     /// The restrictions of the config, as TOML. They hold also after the content has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) narrowing: Option<String>,
+    /// Plugin files that the user develops: the trust covers their later content, too.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) developed: BTreeSet<String>,
 }
 
 /// A decision about the content of a project.
@@ -53,14 +56,16 @@ pub enum TrustState {
 }
 
 impl TrustRecord {
-    /// Describes the differences from the record, one phrase for each file.
+    /// Describes the differences from the record, one phrase for each file that the user does not develop.
     pub(super) fn changes(&self, content: &ProjectContent) -> Vec<String> {
-        let new = content.digests().filter_map(|(path, now)| match self.files.get(path) {
+        let is_fixed = |path: &String| !self.developed.contains(path);
+        let fixed = content.digests().filter(|(path, _)| is_fixed(path));
+        let new = fixed.filter_map(|(path, now)| match self.files.get(path) {
             None => Some(format!("new `{}`", line(path))),
             Some(digest) if digest != now => Some(format!("changed `{}`", line(path))),
             Some(_) => None,
         });
-        let gone = self.files.keys().filter(|path| content.digest(path).is_empty());
+        let gone = self.files.keys().filter(|path| is_fixed(path) && content.digest(path).is_empty());
         new.chain(gone.map(|path| format!("removed `{}`", line(path)))).collect()
     }
 
@@ -89,8 +94,9 @@ impl TrustRecord {
         }
         match Path::new(&self.path).is_dir() {
             false => "no such directory",
-            true if self.changes(&ProjectContent::read(Path::new(&self.path))).is_empty() => "trusted",
-            true => "changed, not used",
+            true if !self.changes(&ProjectContent::read(Path::new(&self.path))).is_empty() => "changed, not used",
+            true if self.developed.is_empty() => "trusted",
+            true => "developed",
         }
     }
 }
@@ -159,8 +165,13 @@ impl Records {
             return Err(Failure::usage(format!("`{}` is not trusted", line(&path)))
                 .hint("`pinion trust list` lists trusted directories"));
         }
-        let removed =
-            TrustRecord { path: path.clone(), state: TrustState::Removed, files: BTreeMap::new(), narrowing: None };
+        let removed = TrustRecord {
+            path: path.clone(),
+            state: TrustState::Removed,
+            files: BTreeMap::new(),
+            narrowing: None,
+            developed: BTreeSet::new(),
+        };
         Self::update(paths, |records| match is_wished {
             true => records.store_record(removed),
             false => records.projects.retain(|record| record.path != path),

@@ -12,6 +12,7 @@ use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::{self, CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, Paths};
 use pinion_app::trust::records::{Records, TrustRecord};
 use pinion_app::trust::{ProjectContent, fixed};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The arguments of `pinion trust`.
@@ -29,6 +30,12 @@ enum TrustCommand {
     Add {
         /// Directory to trust [default: the working directory]
         dir: Option<PathBuf>,
+        /// Also trust every later content of this plugin, by its name or file (repeatable)
+        ///
+        /// For plugins that you build yourself: each build is loaded without a question, also during a conversation.
+        /// Anything that can write the file decides what is loaded. `trust add` without this option ends it.
+        #[arg(long, value_name = "PLUGIN")]
+        develop: Vec<String>,
         /// Trust it without asking
         #[arg(short, long)]
         yes: bool,
@@ -46,7 +53,9 @@ impl Trust {
         let (paths, workspace) = (Paths::from_environment()?, invocation.workspace()?);
         match self.command {
             TrustCommand::List => list(&paths),
-            TrustCommand::Add { dir, yes } => add(&paths, &directory(&workspace, dir.as_deref())?, yes),
+            TrustCommand::Add { dir, develop, yes } => {
+                add(&paths, &directory(&workspace, dir.as_deref())?, &develop, yes)
+            }
             TrustCommand::Remove { dir } => remove(&paths, &workspace, dir.as_deref()),
         }
     }
@@ -74,11 +83,14 @@ fn list(paths: &Paths) -> Result<()> {
     print(&Text::complete(&text))
 }
 
-fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
+fn add(paths: &Paths, directory: &Path, develop: &[String], yes: bool) -> Result<()> {
     let content = ProjectContent::read(directory);
+    let developed = developed_files(&content, develop)?;
     let shown = line(&directory.to_string_lossy());
     let nothing = if content.is_empty() { "  nothing yet\n" } else { "" };
-    let listed = format!("`{shown}` brings:\n{}{nothing}", described(paths, directory, &content));
+    let coming = developed.iter().map(|file| format!("  every later content of {}, without a question\n", line(file)));
+    let coming: String = coming.collect();
+    let listed = format!("`{shown}` brings:\n{}{nothing}{coming}", described(paths, directory, &content));
     if yes || !terminal::is_interactive() {
         print(&Text::complete(&listed))?;
     }
@@ -89,8 +101,20 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
     if !yes && !ask(directory, &content, &listed)? {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted")));
     }
-    content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory))?;
-    print(&text!("trusted `{}` (any change needs your consent again)\n", shown))
+    let but = if developed.is_empty() { "any change" } else { "any other change" };
+    content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory), developed)?;
+    print(&text!("trusted `{}` ({} needs your consent again)\n", shown, but))
+}
+
+/// Returns the files of the plugins that the user develops.
+fn developed_files(content: &ProjectContent, names: &[String]) -> Result<BTreeSet<String>> {
+    let file = |name: &String| {
+        content.developed_file(name).ok_or_else(|| {
+            Failure::usage(format!("`{}` is no plugin of a project", line(name)))
+                .hint("name a plugin, or its file, such as .pinion/plugins/NAME.wasm")
+        })
+    };
+    names.iter().map(file).collect()
 }
 
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
@@ -140,7 +164,7 @@ fn ask_first(paths: &Paths, workspace: &Path) -> Result<bool> {
     let described = described(paths, workspace, &content);
     let listed = format!("This project brings files that have no effect until you trust it:\n{described}");
     match ask(workspace, &content, &listed)? {
-        true => content.trust(workspace, paths, false).map(|()| true),
+        true => content.trust(workspace, paths, false, BTreeSet::new()).map(|()| true),
         false => content.decline(workspace, paths).map(|()| false),
     }
 }
