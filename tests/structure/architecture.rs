@@ -227,10 +227,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
         "clap_complete::generate(self.shell, &mut Cli::command(), \"pinion\", &mut script);",
     ),
     // Writes into the module that prints.
-    ("cli/src/process/logging.rs", ".with_writer(crate::output::Log)"),
+    ("console/src/process/logging.rs", ".with_writer(crate::output::Log)"),
     // Constant bytes, on immediate exit, when another thread may hold the lock of stdout forever.
-    ("cli/src/process/signals.rs", "rustix::io::write(stdout(), b\"\\x1b[?2004l\\x1b[?25h\\n\")"),
-    ("cli/src/process/signals.rs", "let _ = rustix::io::write(stdout(), sequences.as_bytes());"),
+    ("console/src/process/signals.rs", "rustix::io::write(stdout(), b\"\\x1b[?2004l\\x1b[?25h\\n\")"),
+    ("console/src/process/signals.rs", "let _ = rustix::io::write(stdout(), sequences.as_bytes());"),
     // The UI's own sequences, as bytes and text for the module that prints; the other text of frames is neutralized.
     ("tui/src/inline.rs", "\\x1b["),
     ("tui/src/cell_writer.rs", "\\x1b["),
@@ -269,7 +269,7 @@ fn only_one_module_prints() {
             let is_test = name.ends_with("tests.rs") || name.contains("_tests/");
             match path.is_dir() {
                 true => directories.push(path),
-                false if name == "cli/src/output/streams.rs" || is_test => {}
+                false if name == "console/src/output/streams.rs" || is_test => {}
                 false => {
                     files += 1;
                     prints_of(&name, &std::fs::read_to_string(&path).unwrap(), &mut used);
@@ -289,7 +289,7 @@ fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
             let known = PRINTS_SAFELY.iter().position(|(file, safe)| name.ends_with(file) && line.contains(safe));
             assert!(
                 known.is_some(),
-                "`{word}` in {name}: only `cli/src/output/streams.rs` writes to the terminal: {line}"
+                "`{word}` in {name}: only `console/src/output/streams.rs` writes to the terminal: {line}"
             );
             used.extend(known);
         }
@@ -300,7 +300,7 @@ fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
 #[test]
 fn only_modules_of_output_declare_text_neutral() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
-    let mut directories = vec![host.join("app/src"), host.join("cli/src")];
+    let mut directories = ["app", "cli", "console"].map(|name| host.join(name).join("src")).to_vec();
     let mut files = 0;
     while let Some(directory) = directories.pop() {
         for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
@@ -322,7 +322,7 @@ fn only_modules_of_output_declare_text_neutral() {
 /// The blocks of unsafe code, by file. `docs/internals/unsafe.md` gives the reasons.
 const UNSAFE: &[(&str, usize)] = &[
     ("app/src/process/hardening.rs", 4),
-    ("cli/src/process/closed_stdout.rs", 1),
+    ("console/src/process/closed_stdout.rs", 1),
     ("plugin-engine/src/engine.rs", 1),
     ("plugin-programs/src/process_guard.rs", 1),
     ("sandbox/src/linux/passing.rs", 3),

@@ -78,13 +78,14 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-sandbox",
         ],
     ),
+    ("pinion-console", &["pinion-agent", "pinion-app", "pinion-checkpoints", "pinion-egress", "pinion-tui"]),
     (
         "pinion-cli",
         &[
             "pinion-agent",
             "pinion-app",
             "pinion-attribution",
-            "pinion-checkpoints",
+            "pinion-console",
             "pinion-devkit",
             "pinion-egress",
             "pinion-eval",
@@ -129,6 +130,7 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
         "pinion-devkit",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "pinion-tui", "rustyline"],
     ),
+    ("pinion-console", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "notify", "rustyline", "toml"]),
     (
         "pinion-redact",
         &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],

@@ -88,7 +88,7 @@ pub mod output {
     mod text;
 
     pub use self::command::{shell_command, shell_word};
-    pub use self::numbers::{age, bytes, short};
+    pub use self::numbers::{age, bytes, short, tokens};
     pub use self::text::{Part, PartExt, Text, break_words, fit, left, line, row, split_at_width, width, wrapped};
     pub use crate::text;
     pub use pinion_agent::text::count;

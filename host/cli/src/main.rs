@@ -1,52 +1,14 @@
 //! The `pinion` command.
 //!
-//! [`args`] and [`commands`] declare the command line, and [`run`] puts the agent to work: in a conversation, once with
-//! `--print`, or along a plan. The crate `pinion-app` has the rest: config, trust, plugins and the assembly of a run.
+//! [`commands`] declares the command line, and [`run`] puts the agent to work: in a conversation, once with `--print`, or
+//! along a plan. The crate `pinion-console` has the options and the terminal, and `pinion-app` has the rest: config, trust,
+//! plugins and the assembly of a run.
 
-mod approve;
-mod args;
 mod command_line;
 mod commands;
-mod invocation;
 mod mcp;
 mod run;
 mod session_list;
-
-/// The process of the command: its streams at the start, its signals and its log.
-mod process {
-    pub(crate) mod closed_stdout;
-    pub(crate) mod logging;
-    pub(crate) mod signals;
-}
-
-/// All output to stdout and stderr.
-///
-/// Only this module writes to them; a test of the architecture enforces this. Output consists of [`Text`], where
-/// everything that is not a literal of this program is neutralized and bounded. Raw bytes, such as a model's answer, go
-/// only to stdout, and only while it is not a terminal. Secrets are redacted in all of it.
-mod output {
-    mod prose;
-    mod report;
-    mod screen;
-    mod streamed_text;
-    mod streams;
-    pub(crate) mod terminal;
-
-    pub(crate) use self::prose::{Prose, page, rows};
-    pub(crate) use self::report::{report, report_result, report_usage};
-    pub(crate) use self::screen::{TerminalScreen, open_browser};
-    pub(crate) use self::streamed_text::{Flow, indented};
-    pub(crate) use self::streams::{
-        Attention, CleanWriter, Log, Sink, StandardError, Stdout, answer, document, has_left, json, keep_out, note,
-        patch_writer, print, print_line, report_panics, result, result_if_none, showing, stdout_failure, usage,
-        write_piece, written,
-    };
-    pub(crate) use self::terminal::size;
-    pub(crate) use pinion_app::output::{
-        PartExt, Text, age, break_words, bytes, count, fit, left, line, row, shell_word, short, split_at_width, text,
-        width, wrapped,
-    };
-}
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;
@@ -59,6 +21,7 @@ use pinion_app::failure::{Failure, MORE_THREADS, Result, Status};
 use pinion_app::files::paths::Paths;
 use pinion_app::process::own_command::COMPILE_PLUGINS;
 use pinion_app::process::{background, begin, hardening};
+use pinion_console::{approve, args, invocation, output, process};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};

@@ -43,6 +43,27 @@ pub fn edit<T>(
     Ok(result)
 }
 
+/// Switches a server or one of its tools on or off in a file. Returns whether the file has the server.
+///
+/// # Errors
+/// As of [`edit`].
+pub fn switch_in(
+    base: &Base,
+    scope: ConfigScope,
+    path: &Path,
+    name: &str,
+    tool: Option<&str>,
+    enabled: bool,
+) -> Result<bool> {
+    edit(base, scope, path, |editor| {
+        let has_server = match tool {
+            Some(tool) => editor.set_tool_enabled(name, tool, enabled),
+            None => editor.set_enabled(name, enabled),
+        };
+        Ok((has_server, has_server))
+    })
+}
+
 /// Trusts the changed file, because the user has just changed it with a command. Anything else that changed meanwhile
 /// still needs consent.
 fn keep_trust(base: &Base, path: &Path, before: &ProjectContent) -> Result<()> {

@@ -10,6 +10,15 @@ pub fn short(n: u64) -> String {
     }
 }
 
+/// A size of a context window in at most six characters: `64 k`, `1 M`, `1.5 M`.
+pub fn tokens(n: u64) -> String {
+    match n {
+        0..1_000_000 => format!("{} k", n / 1000),
+        _ if n % 1_000_000 < 100_000 => format!("{} M", n / 1_000_000),
+        _ => format!("{:.1} M", n as f64 / 1e6),
+    }
+}
+
 /// A number of bytes in binary units: `1.5 KiB`.
 pub fn bytes(n: u64) -> String {
     match n {
@@ -38,5 +47,13 @@ mod tests {
     fn ages_are_short() {
         let ages = [-5, 59, 60, 7_199, 86_399, 86_400 * 400].map(age);
         assert_eq!(ages, ["now", "now", "1 min ago", "1 h ago", "23 h ago", "400 d ago"]);
+    }
+
+    #[test]
+    fn tokens_are_short() {
+        assert_eq!(
+            [64_000, 200_000, 1_000_000, 1_048_576, 1_500_000].map(tokens),
+            ["64 k", "200 k", "1 M", "1 M", "1.5 M"]
+        );
     }
 }

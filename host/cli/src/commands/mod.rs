@@ -11,10 +11,10 @@ mod doctor;
 mod eval;
 mod login;
 mod man;
-pub(crate) mod mcp;
+mod mcp;
 #[cfg(test)]
 mod mentions_tests;
-pub(crate) mod model;
+mod model;
 pub(crate) mod permissions;
 mod plugin;
 mod report;

@@ -1,7 +1,7 @@
 //! `pinion model`: known models, their features and prices, and the keys of their providers.
 
 use crate::invocation::Invocation;
-use crate::output::{Text, left, print, text};
+use crate::output::{Text, left, print, text, tokens};
 use clap::{Args, Subcommand};
 use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_app::workspace_base::Base;
@@ -101,27 +101,5 @@ fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> Str
         (Ok(None), Some(variable)) => format!("none (set {variable})"),
         (Ok(None), None) => "not needed".to_owned(),
         (Err(error), _) => with_causes(error),
-    }
-}
-
-/// Formats a number of tokens in at most six characters: `64 k`, `1 M`, `1.5 M`.
-pub(crate) fn tokens(n: u64) -> String {
-    match n {
-        0..1_000_000 => format!("{} k", n / 1000),
-        _ if n % 1_000_000 < 100_000 => format!("{} M", n / 1_000_000),
-        _ => format!("{:.1} M", n as f64 / 1e6),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_are_short() {
-        assert_eq!(
-            [64_000, 200_000, 1_000_000, 1_048_576, 1_500_000].map(tokens),
-            ["64 k", "200 k", "1 M", "1 M", "1.5 M"]
-        );
     }
 }

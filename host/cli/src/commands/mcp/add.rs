@@ -4,12 +4,11 @@ use super::{ScopeArgument, unknown};
 use crate::output::{note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
-use pinion_app::mcp::edit::edit;
+use pinion_app::mcp::edit::{edit, switch_in};
 use pinion_app::mcp::files::{file_of, file_with};
 use pinion_app::workspace_base::Base;
 use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerFile, check_name};
 use serde_json::{Map, Value, json};
-use std::path::Path;
 
 /// The arguments of `pinion mcp add`.
 #[derive(Debug, Args)]
@@ -219,23 +218,6 @@ pub(super) fn switch(base: &Base, name: &str, tool: Option<&str>, enabled: bool)
         (true, None) => print(&text!("{} MCP server `{}`\n", state, name)),
         (true, Some(tool)) => print(&text!("{} tool `{}` of MCP server `{}`\n", state, tool, name)),
     }
-}
-
-/// Switches a server or one of its tools on or off in a file. Returns whether the file has the server.
-pub(crate) fn switch_in(
-    base: &Base,
-    scope: ConfigScope,
-    path: &Path,
-    name: &str,
-    tool: Option<&str>,
-    enabled: bool,
-) -> Result<bool> {
-    edit(base, scope, path, |editor| {
-        Ok(twice(match tool {
-            Some(tool) => editor.set_tool_enabled(name, tool, enabled),
-            None => editor.set_enabled(name, enabled),
-        }))
-    })
 }
 
 #[cfg(test)]

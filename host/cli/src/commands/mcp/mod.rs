@@ -7,8 +7,6 @@ mod list;
 mod serve;
 mod talk;
 
-pub(crate) use add::switch_in;
-
 use crate::invocation::Invocation;
 use clap::{Args, Subcommand};
 use pinion_app::failure::{Failure, Result};

@@ -1,7 +1,6 @@
 //! `/mcp`: the MCP servers of a conversation.
 
 use crate::args::RunArgs;
-use crate::commands::mcp::switch_in;
 use crate::output::{count, line, short};
 use crate::process::signals::interruptible_by;
 use crate::run::actions::definition::{ConversationAction, choice};
@@ -12,6 +11,7 @@ use pinion_agent::Agent;
 use pinion_agent::futures_util::future::LocalBoxFuture;
 use pinion_app::workspace_base::Base;
 use pinion_app::failure::Result;
+use pinion_app::mcp::edit::switch_in;
 use pinion_app::mcp::files::file_with;
 use pinion_app::names::nearest;
 use pinion_app::run::setup::Ready;

@@ -1,7 +1,6 @@
 //! The lists that the user picks from: models, sessions, files and commands.
 
-use crate::commands::model::tokens;
-use crate::output::age;
+use crate::output::{age, tokens};
 use crate::run::actions::definition::{ActionTable, find_action};
 use crate::run::full::local_choices::local_choices;
 use crate::run::full::ui_inbox::UiInbox;

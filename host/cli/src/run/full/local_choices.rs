@@ -1,6 +1,6 @@
 //! The models of servers on this machine, as choices.
 
-use crate::commands::model::tokens;
+use crate::output::tokens;
 use pinion_app::model::FoundModel;
 use pinion_app::workspace_base::Base;
 use pinion_tui::PickChoice;

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 /// Runs work of an agent. The first signal aborts it, the second ends the program.
 ///
 /// Returns whether a signal arrived.
-pub(crate) async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Output = T>) -> (T, bool) {
+pub async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Output = T>) -> (T, bool) {
     interruptible_runs(agent, |_| work).await
 }
 
 /// Runs work that consists of several runs. A signal aborts only the current one, so the work has to check the flag
 /// before it begins the next.
-pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
+pub async fn interruptible_runs<T, F: Future<Output = T>>(
     agent: &Arc<Agent>,
     work: impl FnOnce(Arc<AtomicBool>) -> F,
 ) -> (T, bool) {
@@ -36,7 +36,7 @@ pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
 /// Runs work that `interrupt` ends. The first signal calls it, the second ends the program.
 ///
 /// Returns whether a signal arrived.
-pub(crate) async fn interruptible_by<T>(
+pub async fn interruptible_by<T>(
     interrupt: impl FnOnce() + Send + 'static,
     work: impl Future<Output = T>,
 ) -> (T, bool) {
@@ -47,7 +47,7 @@ pub(crate) async fn interruptible_by<T>(
 }
 
 /// Interrupts the work at hand, as the first signal does. Does not count as a signal.
-pub(crate) fn interrupt() {
+pub fn interrupt() {
     let call = match current().as_mut() {
         Some(Current { came, at_signal: AtSignal::Interrupt(interrupt) }) => {
             came.store(true, Ordering::Release);
@@ -61,13 +61,13 @@ pub(crate) fn interrupt() {
 }
 
 /// Ends the program at once, as the second of two SIGINT does.
-pub(crate) fn end_interrupted() -> ! {
+pub fn end_interrupted() -> ! {
     end(128 + INTERRUPT)
 }
 
 /// Ends the program after this time with the status of the last signal, or of SIGINT without one, unless the result is
 /// dropped before.
-pub(crate) fn end_after(patience: Duration) -> Ending {
+pub fn end_after(patience: Duration) -> Ending {
     let ending = Ending { patience, at: Arc::new(Mutex::new(Some(Instant::now() + patience))) };
     let at = ending.at.clone();
     let next = move || *at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,21 +85,21 @@ pub(crate) fn end_after(patience: Duration) -> Ending {
 }
 
 /// Ends the program after this time if a signal has asked for that, even if it waits for something.
-pub(crate) fn end_if_asked(patience: Duration) {
+pub fn end_if_asked(patience: Duration) {
     if last().is_some() {
         std::mem::forget(end_after(patience));
     }
 }
 
 /// The announced end of the program, see [`end_after`].
-pub(crate) struct Ending {
+pub struct Ending {
     patience: Duration,
     at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Ending {
     /// Allows the whole time again, because the limited work makes progress.
-    pub(crate) fn renew(&self) {
+    pub fn renew(&self) {
         self.set(Some(Instant::now() + self.patience));
     }
 
@@ -115,18 +115,18 @@ impl Drop for Ending {
 }
 
 /// Restores the terminal after another program had it.
-pub(crate) fn restore_terminal() {
+pub fn restore_terminal() {
     terminal::restore();
 }
 
 /// Returns the number of the last signal that asked the program to stop.
-pub(crate) fn last() -> Option<u8> {
+pub fn last() -> Option<u8> {
     Some(LAST.load(Ordering::Acquire)).filter(|number| *number != 0)
 }
 
 /// Returns whether a signal arrived that asks for the end of the program: any signal but Ctrl-C, which in a
 /// conversation only ends the work at hand.
-pub(crate) fn is_final() -> bool {
+pub fn is_final() -> bool {
     FINAL.load(Ordering::Acquire)
 }
 
@@ -134,42 +134,45 @@ pub(crate) fn is_final() -> bool {
 ///
 /// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, and a
 /// second one without a [`SignalWait::forget`] in between ends the program with success. Other signals end it at once.
-pub(crate) fn waiting(remark: fn()) -> SignalWait {
+pub fn waiting(remark: fn()) -> SignalWait {
     let came = Arc::new(AtomicBool::new(false));
     let scope = SignalScope::open(Current { came: came.clone(), at_signal: AtSignal::Remark(remark) });
     SignalWait { came, _scope: scope }
 }
 
 /// Scope of [`waiting`].
-pub(crate) struct SignalWait {
+pub struct SignalWait {
     came: Arc<AtomicBool>,
     _scope: SignalScope,
 }
 
 impl SignalWait {
     /// Counts a Ctrl-C that arrived as a key. Returns whether it is the second one.
-    pub(crate) fn key(&self) -> bool {
+    pub fn key(&self) -> bool {
         self.came.swap(true, Ordering::AcqRel)
     }
 
     /// Forgets the first Ctrl-C after other input.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.came.store(false, Ordering::Release);
     }
 }
 
 /// The state of the terminal under a UI, which has to be undone before the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TerminalState {
+pub enum TerminalState {
+    /// No UI is shown.
     Nothing,
     /// The full screen.
     Screen,
     /// The inline form, with this many rows below the cursor.
     Inline {
+        /// Rows below the cursor.
         rows_below: usize,
     },
     /// The view of the whole conversation in the inline form.
     View {
+        /// Rows below the cursor.
         rows_below: usize,
     },
 }
@@ -179,7 +182,7 @@ pub(crate) enum TerminalState {
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes the form that a UI shows.
-pub(crate) fn set_shown(shown: TerminalState) {
+pub fn set_shown(shown: TerminalState) {
     let number = match shown {
         TerminalState::Nothing => 0,
         TerminalState::Screen => 1,
@@ -193,7 +196,7 @@ pub(crate) fn set_shown(shown: TerminalState) {
 static SURROUNDINGS: AtomicU8 = AtomicU8::new(0);
 
 /// Notes whether the terminal shows a title and progress of a UI.
-pub(crate) fn set_surroundings((has_title, has_progress): (bool, bool)) {
+pub fn set_surroundings((has_title, has_progress): (bool, bool)) {
     SURROUNDINGS.store(u8::from(has_title) | u8::from(has_progress) << 1, Ordering::Release);
 }
 
@@ -210,7 +213,7 @@ pub(crate) fn undoing_shown() -> Option<String> {
 }
 
 /// Suspends the program until the user's shell continues it.
-pub(crate) fn suspend() {
+pub fn suspend() {
     #[cfg(unix)]
     // A process can always signal itself. The signal goes to this thread: one for the process may reach another thread, so
     // that this one takes the terminal back before the process stops.
@@ -264,7 +267,7 @@ fn current() -> std::sync::MutexGuard<'static, Option<Current>> {
 ///
 /// # Errors
 /// The thread cannot be started; signals then have their default effect.
-pub(crate) fn install() -> std::io::Result<()> {
+pub fn install() -> std::io::Result<()> {
     terminal::remember();
     let listening = imp::Listening::new()?;
     thread::Builder::new().name("pinion-signals".to_owned()).spawn(move || listening.run(heard))?;
@@ -304,7 +307,7 @@ impl Current {
 static AT_END: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 /// Sets the function to call before a signal ends the program at once.
-pub(crate) fn at_end(call: impl Fn() + Send + Sync + 'static) {
+pub fn at_end(call: impl Fn() + Send + Sync + 'static) {
     // Set once, when the command line is known.
     let _ = AT_END.set(Box::new(call));
 }

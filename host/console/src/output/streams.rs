@@ -17,18 +17,18 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// A destination of text.
-pub(crate) trait Sink {
+pub trait Sink {
     /// Writes and flushes.
     fn text(&mut self, text: &Text) -> io::Result<()>;
 }
 
 /// Standard output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stdout;
+pub struct Stdout;
 
 /// Standard error.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct StandardError;
+pub struct StandardError;
 
 impl Sink for Stdout {
     fn text(&mut self, text: &Text) -> io::Result<()> {
@@ -62,7 +62,7 @@ impl Stream {
 static SECRETS: OnceLock<Secrets> = OnceLock::new();
 
 /// Redacts secrets in everything that is written from now on.
-pub(crate) fn keep_out(secrets: Secrets) {
+pub fn keep_out(secrets: Secrets) {
     // Set once, at the start of the program.
     let _ = SECRETS.set(secrets);
 }
@@ -88,10 +88,11 @@ fn write_text(stream: Stream, text: &Text) -> io::Result<()> {
 
 /// Exclusive use of the terminal by a question. Dropping it writes the texts that waited meanwhile.
 #[derive(Debug)]
-pub(crate) struct Attention(());
+pub struct Attention(());
 
 impl Attention {
-    pub(crate) fn take_terminal() -> Self {
+    /// Holds back all other output until the result is dropped.
+    pub fn take_terminal() -> Self {
         WAITING.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
         Self(())
     }
@@ -112,7 +113,7 @@ impl Attention {
 
 impl Attention {
     /// Writes bytes of the full-screen UI, which consist of the UI's sequences and of text that it has neutralized.
-    pub(crate) fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         write(io::stdout().lock(), bytes)
     }
 }
@@ -125,7 +126,7 @@ impl Drop for Attention {
     }
 }
 
-#[cfg(test)]
+/// Keeps the text, for tests of code that writes.
 impl Sink for &mut Vec<u8> {
     fn text(&mut self, text: &Text) -> io::Result<()> {
         write(&mut **self, text.as_str().as_bytes())
@@ -138,13 +139,13 @@ fn write(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes to stdout. A reader that closed the pipe, such as `head`, is not an error.
-pub(crate) fn print(text: &Text) -> Result<()> {
+pub fn print(text: &Text) -> Result<()> {
     written(Stdout.text(text))
 }
 
 /// Turns the outcome of a write to stdout into the outcome of a command. A reader that closed the pipe, such as `head`,
 /// has seen enough, so the command ends as if all was written.
-pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
+pub fn written(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
         _ => Ok(()),
@@ -152,22 +153,22 @@ pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
 }
 
 /// Writes a line to stdout. A lost terminal is noticed elsewhere.
-pub(crate) fn print_line(line: &Text) {
+pub fn print_line(line: &Text) {
     let _ = Stdout.text(&text!("{}\n", line));
 }
 
 /// Writes a line to stderr. Ignores that it may be closed.
-pub(crate) fn note(line: &Text) {
+pub fn note(line: &Text) {
     let _ = StandardError.text(&text!("{}\n", line));
 }
 
 /// Returns the failure of a command that could not write to stdout.
-pub(crate) fn stdout_failure(error: io::Error) -> Failure {
+pub fn stdout_failure(error: io::Error) -> Failure {
     Failure::failed("could not write to stdout").because(error)
 }
 
 /// Writes an answer to stdout, with a newline at its end: raw to a pipe or file, neutralized on a terminal.
-pub(crate) fn answer(text: &str) -> io::Result<()> {
+pub fn answer(text: &str) -> io::Result<()> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut out = io::stdout().lock();
     out.write_all(passed(&clean(text)).as_bytes())?;
@@ -175,7 +176,7 @@ pub(crate) fn answer(text: &str) -> io::Result<()> {
 }
 
 /// Writes a piece of an answer to stdout, in the way of [`answer`].
-pub(crate) fn write_piece(text: &str) -> io::Result<()> {
+pub fn write_piece(text: &str) -> io::Result<()> {
     write(io::stdout().lock(), passed(&clean(text)).as_bytes())
 }
 
@@ -185,7 +186,7 @@ fn passed(text: &str) -> Cow<'_, str> {
 }
 
 /// Writes a value to stdout as one line of JSON: raw to a pipe or file, neutralized on a terminal.
-pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
+pub fn json(value: &impl Serialize) -> io::Result<()> {
     if io::stdout().is_terminal() {
         let json = serde_json::to_string(value)?;
         return answer(&json);
@@ -199,14 +200,14 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
 static HAS_RESULT: AtomicBool = AtomicBool::new(false);
 
 /// Writes the result of a run or command, the last line of JSON output.
-pub(crate) fn result(fields: &impl Serialize) -> io::Result<()> {
+pub fn result(fields: &impl Serialize) -> io::Result<()> {
     HAS_RESULT.store(true, Ordering::Release);
     json(fields)
 }
 
 /// Writes the result of a command that failed before it had another one. Ignores that stdout may be closed or full,
 /// because the failure is on stderr as well.
-pub(crate) fn result_if_none(fields: &impl Serialize) {
+pub fn result_if_none(fields: &impl Serialize) {
     if !HAS_RESULT.load(Ordering::Acquire) {
         let _ = result(fields);
     }
@@ -214,20 +215,20 @@ pub(crate) fn result_if_none(fields: &impl Serialize) {
 
 /// Returns a writer to stdout for documents that are generated while they are written: raw to a pipe or file,
 /// neutralized on a terminal.
-pub(crate) fn document() -> CleanWriter<io::BufWriter<Document>> {
+pub fn document() -> CleanWriter<io::BufWriter<Document>> {
     let document = Document { is_terminal: io::stdout().is_terminal(), rest: Vec::new() };
     CleanWriter::new(io::BufWriter::new(document), SECRETS.get().cloned().unwrap_or_default())
 }
 
 /// Returns a writer to stdout for patches: the bytes as they are to a pipe or file, because git compares them with the
 /// files, and like [`document`] on a terminal.
-pub(crate) fn patch_writer() -> Box<dyn Write> {
+pub fn patch_writer() -> Box<dyn Write> {
     if io::stdout().is_terminal() { Box::new(document()) } else { Box::new(io::stdout().lock()) }
 }
 
 /// Writer behind [`document`].
 #[derive(Debug)]
-pub(crate) struct Document {
+pub struct Document {
     is_terminal: bool,
     /// The beginning of a line, which may end within a character.
     rest: Vec<u8>,
@@ -254,7 +255,7 @@ impl Write for Document {
 
 /// Writes the log to stderr. Each write is one entry, whose further lines are indented.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Log;
+pub struct Log;
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -278,7 +279,7 @@ impl MakeWriter<'_> for Log {
 
 /// Writes help, versions and usage errors in the words of the command line's parser. They repeat arguments, so only the
 /// parser's own colours pass, and only in help.
-pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
+pub fn usage(error: &clap::Error) -> io::Result<()> {
     let rendered = error.render();
     if error.use_stderr() {
         return StandardError.text(&Text::complete(&rendered.to_string()));
@@ -309,7 +310,7 @@ fn keeping_colours(text: &str) -> String {
 }
 
 /// Reports panics in the words of this program, after restoring the terminal.
-pub(crate) fn report_panics() {
+pub fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         restore_terminal();
         if is_out_of_threads(panic.payload()) {
@@ -349,20 +350,21 @@ fn restore_terminal() {
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether a panic has restored the terminal since the last call.
-pub(crate) fn has_left() -> bool {
+pub fn has_left() -> bool {
     HAS_LEFT.swap(false, Ordering::AcqRel)
 }
 
 // A writer that redacts secrets.
 /// Writes text line by line with its secrets redacted.
-pub(crate) struct CleanWriter<W: Write> {
+pub struct CleanWriter<W: Write> {
     out: W,
     secrets: Secrets,
     line: Vec<u8>,
 }
 
 impl<W: Write> CleanWriter<W> {
-    pub(crate) fn new(out: W, secrets: Secrets) -> Self {
+    /// Writes to `out`, with these secrets redacted.
+    pub fn new(out: W, secrets: Secrets) -> Self {
         Self { out, secrets, line: Vec::new() }
     }
 
@@ -398,7 +400,7 @@ impl<W: Write> Write for CleanWriter<W> {
 ///
 /// A write waits for its reader. On a worker it would hold up the task that this work woke last, which other workers do
 /// not take over: a run that was aborted would never end.
-pub(crate) fn showing<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+pub fn showing<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     let handle = Handle::current();
     spawn_blocking(move || handle.block_on(work))
 }

@@ -1,6 +1,6 @@
 //! The options of a run, and the options that every command has.
 //!
-//! Each subcommand declares its own arguments in its module of [`crate::commands`].
+//! Each subcommand of the command declares its own arguments in its module.
 
 use crate::output::terminal;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -13,133 +13,133 @@ use std::path::PathBuf;
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct GlobalArgs {
+pub struct GlobalArgs {
     /// Run in this directory
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
-    pub(crate) work_in: Option<PathBuf>,
+    pub work_in: Option<PathBuf>,
     /// Print more to stderr (-v for tool calls, -vv for the log)
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
-    pub(crate) verbose: u8,
+    pub verbose: u8,
     /// Print only errors to stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
+    pub quiet: bool,
 }
 
 /// Options of a run.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct RunArgs {
+pub struct RunArgs {
     /// Prompt for the agent, followed by stdin if that is piped
     #[arg(value_name = "PROMPT")]
-    pub(crate) prompt: Vec<String>,
+    pub prompt: Vec<String>,
     /// Run once, non-interactively: answer on stdout, everything else on stderr (implied by --plan, --execute and --output-schema)
     #[arg(short, long)]
-    pub(crate) print: bool,
+    pub print: bool,
     /// Format of stdout in a non-interactive run
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) output_format: OutputFormat,
+    pub output_format: OutputFormat,
     /// Print the text of every message to stdout while it arrives, with the format text [default: on a terminal]
     #[arg(long, conflicts_with_all = ["plan", "execute"], hide_short_help = true)]
-    pub(crate) stream: bool,
+    pub stream: bool,
 
     /// Answer with JSON that matches the JSON Schema in this file, in a non-interactive run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "execute", "stream"], hide_short_help = true)]
-    pub(crate) output_schema: Option<PathBuf>,
+    pub output_schema: Option<PathBuf>,
     /// Write the changes of the run to this file as a patch for `git apply`; - for stdout, in place of the answer
     #[arg(long, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
-    pub(crate) patch: Option<PathBuf>,
+    pub patch: Option<PathBuf>,
 
     /// Form of conversations [default: full, but line on a dumb terminal]
     #[arg(long, value_name = "FORM", value_parser = one_of::<UiForm>(UI_FORMS))]
-    pub(crate) ui: Option<UiForm>,
+    pub ui: Option<UiForm>,
     /// Keep the conversation in the terminal's own scrollback; the same as --ui inline
     #[arg(long, conflicts_with = "ui")]
-    pub(crate) inline: bool,
+    pub inline: bool,
 
     /// Write a plan for the prompt to a file, without changing other files or running programs
     #[arg(long, help_heading = "Plan")]
-    pub(crate) plan: bool,
+    pub plan: bool,
     /// Write the plan to this file, replacing it if it exists [default: .pinion/plans/TITLE.md]
     #[arg(long, value_name = "FILE", help_heading = "Plan", requires = "plan", hide_short_help = true)]
-    pub(crate) plan_file: Option<PathBuf>,
+    pub plan_file: Option<PathBuf>,
     /// Execute the unfinished steps of a plan in a new session, with the limits applied to each step
     #[arg(long, value_name = "PLAN", help_heading = "Plan",
         conflicts_with_all = ["prompt", "plan", "continue_last", "resume", "fork"])]
-    pub(crate) execute: Option<PathBuf>,
+    pub execute: Option<PathBuf>,
 
     /// Provider to use [default: inferred from the model]
     #[arg(long, value_name = "NAME", help_heading = "Model", hide_short_help = true)]
-    pub(crate) provider: Option<String>,
+    pub provider: Option<String>,
     /// Model to use, by full or short name [default: from the first provider with a key]
     #[arg(short, long, value_name = "[PROVIDER/]MODEL", help_heading = "Model")]
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     /// Base URL of the provider's API [default: the vendor's endpoint]
     #[arg(long, value_name = "URL", help_heading = "Model", hide_short_help = true)]
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
     /// Thinking level of the model [default: off]
     #[arg(long, value_name = "LEVEL", help_heading = "Model", value_parser = thinking_level())]
-    pub(crate) thinking: Option<ThinkingLevel>,
+    pub thinking: Option<ThinkingLevel>,
     /// Record requests and responses to this file, without keys
     #[arg(long, value_name = "FILE", help_heading = "Model", conflicts_with = "replay", hide_short_help = true)]
-    pub(crate) record: Option<PathBuf>,
+    pub record: Option<PathBuf>,
     /// Replay the responses of a recording or a script instead of contacting a provider
     #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
-    pub(crate) replay: Option<PathBuf>,
+    pub replay: Option<PathBuf>,
 
     /// Continue the last session of this directory
     #[arg(short = 'c', long = "continue", help_heading = "Session", conflicts_with_all = ["resume", "session", "fork"])]
-    pub(crate) continue_last: bool,
+    pub continue_last: bool,
     /// Resume the session whose ID begins with this [default: choose from a list; without a screen, the last one of this directory]
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
-    pub(crate) resume: Option<String>,
+    pub resume: Option<String>,
     /// Save the session to this file, resuming it if the file exists
     #[arg(long, value_name = "PATH", help_heading = "Session", conflicts_with = "resume", hide_short_help = true)]
-    pub(crate) session: Option<PathBuf>,
+    pub session: Option<PathBuf>,
     /// Continue a copy of the session whose ID begins with this
     #[arg(long, value_name = "ID", help_heading = "Session", conflicts_with_all = ["resume", "session"], hide_short_help = true)]
-    pub(crate) fork: Option<String>,
+    pub fork: Option<String>,
     /// Do not save the session
     #[arg(long, help_heading = "Session", conflicts_with_all = ["continue_last", "resume", "session", "fork"], hide_short_help = true)]
-    pub(crate) no_session: bool,
+    pub no_session: bool,
 
     /// Load the plugin in this file, with the grants that it has in the config
     #[arg(long = "plugin", value_name = "PATH", help_heading = "Tools", hide_short_help = true)]
-    pub(crate) plugins: Vec<PathBuf>,
+    pub plugins: Vec<PathBuf>,
     /// Load only built-in plugins and those given with --plugin
     #[arg(long, help_heading = "Tools", hide_short_help = true)]
-    pub(crate) no_plugins: bool,
+    pub no_plugins: bool,
     /// Do not load built-in plugins
     #[arg(long, help_heading = "Tools", hide_short_help = true)]
-    pub(crate) no_builtin_plugins: bool,
+    pub no_builtin_plugins: bool,
     /// Offer the model only these tools
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
-    pub(crate) tools: Option<Vec<String>>,
+    pub tools: Option<Vec<String>>,
     /// Offer the model no tools
     #[arg(long, help_heading = "Tools", conflicts_with = "tools", hide_short_help = true)]
-    pub(crate) no_tools: bool,
+    pub no_tools: bool,
     /// Tool calls that need approval [default: smart]
     #[arg(long, value_name = "MODE", help_heading = "Tools", value_parser = one_of::<Approve>(APPROVE))]
-    pub(crate) approve: Option<Approve>,
+    pub approve: Option<Approve>,
 
     /// Sandbox of programs [default: require]
     #[arg(long, value_name = "MODE", help_heading = "Tools", hide_short_help = true,
         value_parser = one_of::<SandboxMode>(SANDBOX_MODES))]
-    pub(crate) sandbox: Option<SandboxMode>,
+    pub sandbox: Option<SandboxMode>,
     /// Let programs reach a host, such as crates.io or *.npmjs.org:443 (repeatable)
     #[arg(long, value_name = "HOST", help_heading = "Tools", hide_short_help = true)]
-    pub(crate) net: Vec<HostRule>,
+    pub net: Vec<HostRule>,
     /// Run programs without a sandbox (same as --sandbox off)
     #[arg(long, help_heading = "Tools", conflicts_with = "sandbox", hide_short_help = true)]
-    pub(crate) no_sandbox: bool,
+    pub no_sandbox: bool,
 
     /// Stop after this many turns, 0 for no limit [default: 50, none in a conversation]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits")]
-    pub(crate) max_turns: Option<u32>,
+    pub max_turns: Option<u32>,
     /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000, none in a conversation]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
-    pub(crate) max_tokens: Option<u64>,
+    pub max_tokens: Option<u64>,
     /// Stop at this cost in US dollars, 0 for no limit (requires known prices of all models)
     #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = amount, help_heading = "Limits")]
-    pub(crate) max_cost: Option<f64>,
+    pub max_cost: Option<f64>,
     /// Stop after this many seconds, 0 for no limit [default: 600, none in a conversation]
     #[arg(
         long,
@@ -148,22 +148,22 @@ pub(crate) struct RunArgs {
         help_heading = "Limits",
         hide_short_help = true
     )]
-    pub(crate) timeout: Option<u64>,
+    pub timeout: Option<u64>,
 
     /// Replace the built-in system prompt
     #[arg(long, value_name = "TEXT", help_heading = "Prompt", hide_short_help = true)]
-    pub(crate) system_prompt: Option<String>,
+    pub system_prompt: Option<String>,
     /// Append to the system prompt
     #[arg(long, value_name = "TEXT", help_heading = "Prompt", hide_short_help = true)]
-    pub(crate) append_system_prompt: Option<String>,
+    pub append_system_prompt: Option<String>,
     /// Ignore AGENTS.md and CLAUDE.md (short: -nc)
     #[arg(long, help_heading = "Prompt", hide_short_help = true)]
-    pub(crate) no_context_files: bool,
+    pub no_context_files: bool,
 }
 
 impl RunArgs {
     /// Returns the options of the run itself.
-    pub(crate) fn options(&self) -> RunOptions {
+    pub fn options(&self) -> RunOptions {
         RunOptions {
             is_conversation: self.is_conversation(),
             stream: self.stream,
@@ -198,17 +198,17 @@ impl RunArgs {
     }
 
     /// Returns whether an option selects an earlier session.
-    pub(crate) fn continues(&self) -> bool {
+    pub fn continues(&self) -> bool {
         self.options().continues()
     }
 
     /// Returns whether the user is to choose the session to continue from a list, where there is one.
-    pub(crate) fn chooses_session(&self) -> bool {
+    pub fn chooses_session(&self) -> bool {
         self.resume.as_deref() == Some("") && self.prompt.concat().trim().is_empty()
     }
 
     /// Returns whether a person at the terminal takes part.
-    pub(crate) fn is_conversation(&self) -> bool {
+    pub fn is_conversation(&self) -> bool {
         let is_one_run = self.print || self.plan || self.execute.is_some() || self.output_schema.is_some();
         !is_one_run && terminal::is_interactive()
     }
@@ -223,7 +223,7 @@ fn amount(text: &str) -> Result<f64, String> {
 type Names = &'static [(&'static str, &'static str)];
 
 /// `--ui` and `PINION_UI`.
-pub(crate) const UI_FORMS: Names = &[
+pub const UI_FORMS: Names = &[
     ("full", "The whole screen, which shows the conversation again on exit"),
     ("inline", "In the terminal's own scrollback, above the editor and the status line"),
     ("line", "Line by line"),
@@ -238,7 +238,7 @@ const SANDBOX_MODES: Names = &[
 ];
 
 /// `--approve`.
-pub(crate) const APPROVE: Names = &[
+pub const APPROVE: Names = &[
     ("ask", "Calls that can read, change, run or send anything"),
     ("confirm", "Calls that can change, run or send anything"),
     ("smart", "Calls that the sandbox does not confine"),
@@ -248,7 +248,7 @@ pub(crate) const APPROVE: Names = &[
 ];
 
 /// Parses one of some names.
-pub(crate) fn one_of<T>(names: Names) -> impl TypedValueParser<Value = T>
+pub fn one_of<T>(names: Names) -> impl TypedValueParser<Value = T>
 where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
 {
@@ -260,13 +260,13 @@ fn thinking_level() -> impl TypedValueParser<Value = ThinkingLevel> {
 }
 
 /// Parses the names that the config file uses, so that both accept the same words.
-pub(crate) fn by_name<T: DeserializeOwned>(name: String) -> Result<T, serde::de::value::Error> {
+pub fn by_name<T: DeserializeOwned>(name: String) -> Result<T, serde::de::value::Error> {
     T::deserialize(name.into_deserializer())
 }
 
 /// `--output-format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
+pub enum OutputFormat {
     /// The text of the last message
     #[default]
     Text,

@@ -15,30 +15,33 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The options of an invocation, and the secrets that its output must not contain.
-pub(crate) struct Invocation {
-    pub(crate) run: RunArgs,
-    pub(crate) global: GlobalArgs,
+pub struct Invocation {
+    /// The options of a run, which most commands ignore.
+    pub run: RunArgs,
+    /// The options that every command has.
+    pub global: GlobalArgs,
     secrets: Secrets,
     output: OnceLock<Arc<SpillDirectory>>,
 }
 
 impl Invocation {
-    pub(crate) fn new(run: RunArgs, global: GlobalArgs, secrets: Secrets) -> Self {
+    /// Keeps the options of a command line, and the secrets of its environment.
+    pub fn new(run: RunArgs, global: GlobalArgs, secrets: Secrets) -> Self {
         Self { run, global, secrets, output: OnceLock::new() }
     }
 
     /// The directory to work in, absolute and without links.
-    pub(crate) fn workspace(&self) -> Result<PathBuf> {
+    pub fn workspace(&self) -> Result<PathBuf> {
         paths::workspace(self.global.work_in.as_deref())
     }
 
     /// Loads the config.
-    pub(crate) fn config(&self, paths: &Paths, workspace: &Path) -> Result<Config> {
+    pub fn config(&self, paths: &Paths, workspace: &Path) -> Result<Config> {
         Config::load(paths, workspace, &self.run.options())
     }
 
     /// Loads everything that a command in a workspace needs.
-    pub(crate) fn base(&self) -> Result<Base> {
+    pub fn base(&self) -> Result<Base> {
         let paths = Paths::from_environment()?;
         let workspace = self.workspace()?;
         let config = self.config(&paths, &workspace)?;
@@ -46,14 +49,14 @@ impl Invocation {
     }
 
     /// Completes a config that is loaded already.
-    pub(crate) fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
+    pub fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
         let output = self.output.get_or_init(|| Arc::new(SpillDirectory::new(paths.output()))).clone();
         let (options, secrets) = (self.run.options(), self.secrets.clone());
         Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))
     }
 
     /// Removes files that only this command needs, such as temporary files of its programs.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         if let Some(output) = self.output.get() {
             output.close();
         }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
+pub fn confirm(question: &Text) -> io::Result<bool> {
     let mut screen = Attention::take_terminal();
     let never = CancellationToken::new();
     let mut keys = RawKeyboard::open(&never)?;
@@ -39,7 +39,7 @@ pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(crate) fn confirm_all(list: &str, question: &str) -> io::Result<bool> {
+pub fn confirm_all(list: &str, question: &str) -> io::Result<bool> {
     let mut screen = Attention::take_terminal();
     let never = CancellationToken::new();
     let mut keys = RawKeyboard::open(&never)?;

@@ -187,7 +187,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Returns the unified diff between a file of the workspace and the content that a call would give it; for a new file,
 /// all content is added. Returns `None` for other calls, and for files that are not text.
-pub(crate) fn change(workspace: &Path, question: &Question<'_>) -> Option<String> {
+pub fn change(workspace: &Path, question: &Question<'_>) -> Option<String> {
     let arguments = &question.call.arguments;
     let is_write = question.tool.name == "write" && arguments.as_object().is_some_and(|fields| fields.len() == 2);
     let path = Path::new(arguments["path"].as_str().filter(|_| is_write)?);

@@ -19,7 +19,7 @@ const DEFAULT: &str = "error,rmcp=off,plugin=warn,pinion_app=warn,pinion_cli=war
 /// By default it contains errors and the warnings that concern people, with `-v` all warnings and the messages of
 /// plugins, as notices. With `-vv` it contains everything of this program, with times and origins. `PINION_LOG` sets a
 /// filter in the syntax of `tracing`, for entries in the same form.
-pub(crate) fn start(verbose: u8, quiet: bool) {
+pub fn start(verbose: u8, quiet: bool) {
     let default = match (quiet, verbose) {
         (true, _) => "error,rmcp=off",
         (_, 0) => DEFAULT,

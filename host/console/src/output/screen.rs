@@ -11,7 +11,7 @@ use url::Url;
 
 /// Notes on stderr, and lines from stdin.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TerminalScreen;
+pub struct TerminalScreen;
 
 impl Screen for TerminalScreen {
     fn note(&self, text: &Text) {
@@ -33,7 +33,7 @@ impl Screen for TerminalScreen {
 }
 
 /// Opens a page in the user's browser. Returns false without a screen. The address is shown in any case.
-pub(crate) fn open_browser(url: &Url) -> bool {
+pub fn open_browser(url: &Url) -> bool {
     let has_screen =
         cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     if !has_screen || std::env::var_os("SSH_CONNECTION").is_some() {

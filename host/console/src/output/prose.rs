@@ -14,46 +14,47 @@ const WIDE: usize = 10_000;
 /// Markdown that arrives in pieces, such as a model's answer. Every row is indented, so that it cannot be mistaken for
 /// a row of the host.
 #[derive(Debug)]
-pub(crate) struct Prose {
+pub struct Prose {
     rows: pinion_tui::Prose,
     style: Style,
 }
 
 impl Prose {
-    pub(crate) fn new(style: Style) -> Self {
+    /// Begins a text that is laid out for the width of the terminal.
+    pub fn new(style: Style) -> Self {
         let columns = size().map_or(WIDE, |(columns, _)| columns);
         Self { rows: pinion_tui::Prose::new(columns, Theme::colours(), is_linear()), style }
     }
 
     /// Takes a piece and returns the blocks that it completes, each row with its end.
-    pub(crate) fn push(&mut self, piece: &str) -> Text {
+    pub fn push(&mut self, piece: &str) -> Text {
         rows(&self.rows.push(piece), self.style)
     }
 
     /// Returns whether a part of the text was not written yet.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.rows.is_open()
     }
 
     /// Returns the text that was not written yet, because something else follows.
-    pub(crate) fn flush(&mut self) -> Text {
+    pub fn flush(&mut self) -> Text {
         rows(&self.rows.flush(), self.style)
     }
 
     /// Ends the text and returns the rest of it.
-    pub(crate) fn end(&mut self) -> Text {
+    pub fn end(&mut self) -> Text {
         rows(&self.rows.end(), self.style)
     }
 }
 
 /// Returns rows of the UI, each with its end.
-pub(crate) fn rows(rows: &[PrintedRow], style: Style) -> Text {
+pub fn rows(rows: &[PrintedRow], style: Style) -> Text {
     // They consist of text that was neutralized.
     Text::neutral(printed(rows, style == Style::Colour, false))
 }
 
 /// Renders a complete text of Markdown, bounded and without a final newline.
-pub(crate) fn page(markdown: &str, style: Style) -> Text {
+pub fn page(markdown: &str, style: Style) -> Text {
     let (lines, characters) = MAX_PAGE;
     let mut prose = Prose::new(style);
     let mut text = prose.push(&bounded(markdown, lines, characters));

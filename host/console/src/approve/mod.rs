@@ -5,14 +5,14 @@
 //! nothing hidden (`exposed`). Yes counts only after all of it was shown, and only by a single key pressed after the
 //! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
-pub(crate) mod confirm;
+pub mod confirm;
 mod dialog;
 mod keys;
 mod question;
 
 pub(crate) use self::keys::{AnswerKey, RawKeyboard, Typed};
 
-pub(crate) use self::question::change;
+pub use self::question::change;
 
 use self::question::CallQuestion;
 use crate::output::terminal::Style;
@@ -38,7 +38,7 @@ const DESCRIBED_COLUMNS: usize = 1_000;
 const SIGNAL: Duration = Duration::from_secs(1);
 
 /// Asks on the terminal, one question at a time.
-pub(crate) struct TerminalApprover {
+pub struct TerminalApprover {
     turn: Arc<Mutex<()>>,
     permissions: Arc<CallPermissions>,
 }
@@ -51,12 +51,13 @@ enum QuestionOutcome {
 }
 
 impl TerminalApprover {
-    pub(crate) fn new(permissions: Arc<CallPermissions>) -> Self {
+    /// Asks about calls that these rules leave to the user.
+    pub fn new(permissions: Arc<CallPermissions>) -> Self {
         Self { turn: Arc::default(), permissions }
     }
 
     /// Waits until no question occupies the terminal. A question that no longer matters leaves it soon.
-    pub(crate) async fn idle(&self) {
+    pub async fn idle(&self) {
         drop(self.turn.lock().await);
     }
 }
@@ -102,7 +103,7 @@ impl Approver for TerminalApprover {
 }
 
 /// Words a question about a call for another program that shows it, with nothing hidden.
-pub(crate) fn described(question: &Question<'_>, reason: Option<String>) -> String {
+pub fn described(question: &Question<'_>, reason: Option<String>) -> String {
     let asked = CallQuestion::from_question(question, reason, None);
     let (style, columns) = (Style::Plain, DESCRIBED_COLUMNS);
     let rows = asked.head(style, columns).into_iter().chain(asked.rows(style, columns));
@@ -141,7 +142,7 @@ impl UserInterface for TerminalApprover {
 }
 
 /// Renders a notice of a plugin.
-pub(crate) fn notice(style: Style, plugin: &str, severity: Severity, text: &str) -> Text {
+pub fn notice(style: Style, plugin: &str, severity: Severity, text: &str) -> Text {
     let line = text!("{}: {}", plugin, text);
     match severity {
         Severity::Info => style.dim(text!("  {}", line)),

@@ -6,7 +6,7 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this program was started with stdout closed. The standard library opens `/dev/null` in its place before
 /// `main`, so that the output would disappear without an error.
-pub(crate) fn stdout_was_closed() -> bool {
+pub fn stdout_was_closed() -> bool {
     STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SIZED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns whether stdin and stdout are terminals.
-pub(crate) fn is_interactive() -> bool {
+pub fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
 }
 
@@ -18,17 +18,17 @@ static IS_LINEAR: AtomicBool = AtomicBool::new(false);
 
 /// Makes all further output linear, for screen readers: without colours and without movements of the cursor, so that
 /// everything is written once, below earlier output.
-pub(crate) fn set_linear() {
+pub fn set_linear() {
     IS_LINEAR.store(true, Ordering::Release);
 }
 
 /// Returns whether the output has to be linear.
-pub(crate) fn is_linear() -> bool {
+pub fn is_linear() -> bool {
     IS_LINEAR.load(Ordering::Acquire)
 }
 
 /// Returns a mark at the beginning of a row; for linear output, a word, because screen readers name the shape of a mark.
-pub(crate) fn mark(mark: &'static str) -> &'static str {
+pub fn mark(mark: &'static str) -> &'static str {
     match mark {
         "●" if is_linear() => "call",
         "✓" if is_linear() => "done",
@@ -42,17 +42,21 @@ pub(crate) fn mark(mark: &'static str) -> &'static str {
 /// Use of colours. Output has no colours in a pipe, with `NO_COLOR` (<https://no-color.org>), and on a terminal without
 /// colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
+    /// Text alone.
     Plain,
+    /// Text with colours and weights.
     Colour,
 }
 
 impl Style {
-    pub(crate) fn of_stdout() -> Self {
+    /// Returns the style of text on stdout.
+    pub fn of_stdout() -> Self {
         Self::when(stdout().is_terminal())
     }
 
-    pub(crate) fn of_stderr() -> Self {
+    /// Returns the style of text on stderr.
+    pub fn of_stderr() -> Self {
         Self::when(stderr().is_terminal())
     }
 
@@ -69,34 +73,40 @@ impl Style {
         }
     }
 
-    pub(crate) fn bold(self, part: impl Part) -> Text {
+    /// Emphasizes a part.
+    pub fn bold(self, part: impl Part) -> Text {
         self.paint("1", part)
     }
 
-    pub(crate) fn dim(self, part: impl Part) -> Text {
+    /// Weakens a part, such as a detail.
+    pub fn dim(self, part: impl Part) -> Text {
         self.paint("2", part)
     }
 
-    pub(crate) fn red(self, part: impl Part) -> Text {
+    /// Colours a part red, for failures and removed lines.
+    pub fn red(self, part: impl Part) -> Text {
         self.paint("31", part)
     }
 
-    pub(crate) fn green(self, part: impl Part) -> Text {
+    /// Colours a part green, for success and added lines.
+    pub fn green(self, part: impl Part) -> Text {
         self.paint("32", part)
     }
 
-    pub(crate) fn yellow(self, part: impl Part) -> Text {
+    /// Colours a part yellow, for warnings.
+    pub fn yellow(self, part: impl Part) -> Text {
         self.paint("33", part)
     }
 
-    pub(crate) fn cyan(self, part: impl Part) -> Text {
+    /// Colours a part cyan, for marks and names.
+    pub fn cyan(self, part: impl Part) -> Text {
         self.paint("36", part)
     }
 }
 
 /// Returns whether the terminal behind stdout has a size. Zellij, for one, starts the command of a terminal a moment before the
 /// terminal gets its size, so that a second is waited for it.
-pub(crate) fn gets_size() -> bool {
+pub fn gets_size() -> bool {
     let started = Instant::now();
     is_sized(size, || {
         std::thread::sleep(Duration::from_millis(5));
@@ -115,7 +125,7 @@ fn is_sized(mut size: impl FnMut() -> Option<(usize, usize)>, mut wait: impl FnM
 }
 
 /// Returns the columns and rows of the terminal behind stdout, if there is one.
-pub(crate) fn size() -> Option<(usize, usize)> {
+pub fn size() -> Option<(usize, usize)> {
     // Without a terminal, crossterm would run `tput` from the PATH, twice.
     if !stdout().is_terminal() {
         return None;

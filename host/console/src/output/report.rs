@@ -8,18 +8,18 @@ use pinion_app::output::text;
 use serde_json::json;
 
 /// Writes a failure to stderr and, if stdout is for programs and has no result yet, a result that names it.
-pub(crate) fn report(failure: &Failure, format: OutputFormat) {
+pub fn report(failure: &Failure, format: OutputFormat) {
     note(&text!("{} {}", Style::of_stderr().red("error:"), failure));
     report_result(failure, format);
 }
 
 /// Writes a result that names a failure, if stdout is for programs and has no result yet.
-pub(crate) fn report_result(failure: &Failure, format: OutputFormat) {
+pub fn report_result(failure: &Failure, format: OutputFormat) {
     result(format, &failure.message(), failure.remedy());
 }
 
 /// Writes the result of a command line that cannot be parsed. Its error is on stderr already.
-pub(crate) fn report_usage(error: &clap::Error, format: OutputFormat) {
+pub fn report_usage(error: &clap::Error, format: OutputFormat) {
     let rendered = error.render().to_string();
     let message = rendered.split("\n\n").next().unwrap_or_default();
     result(format, message.strip_prefix("error: ").unwrap_or(message), None);

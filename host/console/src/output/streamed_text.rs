@@ -13,7 +13,7 @@ const TAB: usize = 4;
 /// Untrusted text that arrives in pieces, such as a model's answer. Every row is indented, including those that the
 /// width of the terminal wraps, so that it cannot be mistaken for a row of the host.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub struct Flow {
     indent: &'static str,
     /// Columns of a row.
     columns: Option<usize>,
@@ -23,17 +23,18 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(indent: &'static str, columns: Option<usize>) -> Self {
+    /// Begins a text whose rows start with `indent` and have at most `columns`, or any length without them.
+    pub fn new(indent: &'static str, columns: Option<usize>) -> Self {
         Self { indent, columns, column: 0, held: String::new() }
     }
 
     /// Returns whether the cursor is behind text.
-    pub(crate) fn is_in_line(&self) -> bool {
+    pub fn is_in_line(&self) -> bool {
         self.column > 0 || !self.held.is_empty()
     }
 
     /// Takes a piece and returns the text that can be written now.
-    pub(crate) fn push(&mut self, piece: &str) -> Text {
+    pub fn push(&mut self, piece: &str) -> Text {
         self.held.push_str(piece);
         let mut end = self.held.trim_end_matches(|c: char| c == '\r' || !matches!(c, ' ' | '\n' | '\t')).len();
         // Enough for any word or emoji; anything longer is not held back.
@@ -46,7 +47,7 @@ impl Flow {
     }
 
     /// Ends the text: returns the held text and the end of its line.
-    pub(crate) fn end(&mut self) -> Text {
+    pub fn end(&mut self) -> Text {
         let held = std::mem::take(&mut self.held);
         let mut text = self.rows(&held);
         if std::mem::take(&mut self.column) > 0 {
@@ -113,7 +114,7 @@ impl Flow {
 }
 
 /// Renders a complete untrusted text in the form of [`Flow`], bounded and without a final newline.
-pub(crate) fn indented(text: &str) -> Text {
+pub fn indented(text: &str) -> Text {
     let (lines, characters) = MAX_PAGE;
     let text = &bounded(text, lines, characters);
     let mut flow = Flow::new("  ", size().map(|(columns, _)| columns));
