@@ -1,14 +1,11 @@
 //! The `pinion` command.
 //!
-//! [`commands`] declares the command line, and [`run`] puts the agent to work: in a conversation, once with `--print`, or
-//! along a plan. The crate `pinion-console` has the options and the terminal, and `pinion-app` has the rest: config, trust,
-//! plugins and the assembly of a run.
+//! [`commands`] declares the command line. The crate `pinion-conversation` puts the agent to work, `pinion-console` has the
+//! options and the terminal, and `pinion-app` has the rest: config, trust, plugins and the assembly of a run.
 
 mod command_line;
 mod commands;
 mod mcp;
-mod run;
-mod session_list;
 
 use crate::args::OutputFormat;
 use crate::commands::Cli;
@@ -180,7 +177,7 @@ fn start(mut cli: Cli) -> Result<()> {
         // Boxed, because the future of all commands is large, and is moved before it runs.
         match cli.command {
             Some(command) => Box::pin(command.run(&invocation)).await,
-            None => Box::pin(run::run(&invocation)).await,
+            None => Box::pin(pinion_conversation::run(&invocation)).await,
         }
     });
     invocation.close();

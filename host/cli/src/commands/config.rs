@@ -2,13 +2,13 @@
 
 use crate::invocation::Invocation;
 use crate::output::{Text, print, text};
-use crate::run::editor_command;
 use clap::{Args, Subcommand};
 use pinion_app::config::{Config, edit};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
 use pinion_app::files::private::create_directory;
 use pinion_app::workspace_base::Base;
+use pinion_conversation::editor_command;
 
 /// The arguments of `pinion config`.
 #[derive(Debug, Args)]

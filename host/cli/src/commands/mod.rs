@@ -15,15 +15,15 @@ mod mcp;
 #[cfg(test)]
 mod mentions_tests;
 mod model;
-pub(crate) mod permissions;
+mod permissions;
 mod plugin;
 mod report;
 mod rewind;
 mod sandbox;
-pub(crate) mod session;
+mod session;
 mod session_cost;
 mod swe_bench;
-pub(crate) mod trust;
+mod trust;
 
 use crate::args::{GlobalArgs, RunArgs};
 use crate::invocation::Invocation;

@@ -6,14 +6,14 @@ use crate::commands::session_cost::session_cost;
 use crate::invocation::Invocation;
 use crate::output::terminal::is_interactive;
 use crate::output::{PartExt, Text, count, document, note, patch_writer, print, stdout_failure, text, written};
-use crate::run::cost::CostGroup;
-use crate::run::export::{ENDINGS, export_to, format_of, outcome};
-use crate::session_list::{columns, line};
 use clap::{Args, Subcommand, ValueEnum};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::sessions::delete_whole;
 use pinion_app::undo::patch::{PatchTarget, session_patch};
 use pinion_app::workspace_base::Base;
+use pinion_conversation::cost::CostGroup;
+use pinion_conversation::export::{ENDINGS, export_to, format_of, outcome};
+use pinion_conversation::session_list::{columns, line};
 use pinion_session_store::{
     EntryId, ExportFormat, ListScope, RenderError, SessionDirectory, Summary, Transcript, render, render_branch,
 };

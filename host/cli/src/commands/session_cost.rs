@@ -2,8 +2,8 @@
 
 use crate::output::terminal::Style;
 use crate::output::{self, page, print, text, written};
-use crate::run::cost::{CostGroup, cost_json, cost_table};
 use pinion_app::failure::{Failure, Result};
+use pinion_conversation::cost::{CostGroup, cost_json, cost_table};
 use pinion_session_store::{History, SessionDirectory};
 
 /// Prints the cost of a session.

@@ -6,7 +6,6 @@
 //! can be undone.
 
 use crate::approve::described;
-use crate::run::call_rows::account;
 use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Question};
 use pinion_agent::channel::EventWatchers;
 use pinion_agent::content::ToolCall;
@@ -32,6 +31,7 @@ use pinion_agent::{
     Content, Context, LoopConfig, Message, Model, Outcome, SessionStore, ToolDefinition, ToolExecutor, Usage, run,
 };
 use pinion_app::approve::permissions::CallPermissions;
+use pinion_conversation::call_rows::account;
 use pinion_mcp::serve::{Client, OfferedCall, OfferedReply};
 use pinion_plugin_runtime::Runtime;
 use std::sync::atomic::{AtomicU32, Ordering};
