@@ -1,10 +1,10 @@
 //! The command line before it is run: its parse, and mistakes that the parser cannot see.
 
-use crate::args::OutputFormat;
 use crate::commands::Cli;
 use clap::{CommandFactory as _, Parser as _, ValueEnum as _};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::names::nearest;
+use pinion_console::args::OutputFormat;
 use std::ffi::OsString;
 
 /// The command that installs pinion, as in the README.

@@ -1,13 +1,13 @@
 //! `pinion audit`: the log of decisions about calls, their resource use, other starts of programs, files that programs
 //! left at protected paths, and changes of trust and network.
 
-use crate::invocation::Invocation;
-use crate::output::{Text, json, line, note, print, text, written};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use pinion_app::approve::audit::Audit;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, json, line, note, print, text, written};
 use serde_json::Value;
 use std::collections::VecDeque;
 

@@ -1,10 +1,10 @@
 //! `pinion completions`: a completion script for a shell.
 
 use crate::commands::Cli;
-use crate::invocation::Invocation;
-use crate::output::{Text, print};
 use clap::{Args, CommandFactory as _};
 use pinion_app::failure::Result;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, print};
 
 /// The arguments of `pinion completions`.
 #[derive(Debug, Args)]

@@ -1,13 +1,13 @@
 //! `pinion config`: the config in effect, changes of it, and the paths of its files.
 
-use crate::invocation::Invocation;
-use crate::output::{Text, print, text};
 use clap::{Args, Subcommand};
 use pinion_app::config::{Config, edit};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
 use pinion_app::files::private::create_directory;
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, print, text};
 use pinion_conversation::editor_command;
 
 /// The arguments of `pinion config`.

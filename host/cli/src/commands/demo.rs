@@ -4,12 +4,6 @@
 //! the programs that `bash` runs. In the middle of a turn the model replaces the file of a plugin, and the new version
 //! answers the next call of the same turn.
 
-use crate::args::GlobalArgs;
-use crate::invocation::Invocation;
-use crate::output::TerminalScreen;
-use crate::output::terminal::{Style, size};
-use crate::output::{Stdout, indented, page, print, showing, text, written};
-use crate::process::signals::interruptible;
 use clap::Args;
 use futures_util::future::BoxFuture;
 use pinion_agent::approval::{ApprovalMode, DenyAll};
@@ -32,6 +26,12 @@ use pinion_app::run::notices::describe;
 use pinion_app::run::session::OpenSession;
 use pinion_app::run::setup::AgentParts;
 use pinion_app::workspace_base::Base;
+use pinion_console::args::GlobalArgs;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::TerminalScreen;
+use pinion_console::output::terminal::{Style, size};
+use pinion_console::output::{Stdout, indented, page, print, showing, text, written};
+use pinion_console::process::signals::interruptible;
 use pinion_conversation::render::{Detail, Renderer, show};
 use pinion_conversation::run_end::verdict;
 use pinion_conversation::runs::Runs;

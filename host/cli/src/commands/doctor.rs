@@ -1,9 +1,6 @@
 //! `pinion doctor`: checks everything that pinion needs.
 
 use crate::commands::plugin::show::silent_hooks;
-use crate::invocation::Invocation;
-use crate::output::terminal::Style;
-use crate::output::{Text, bytes, count, print, text};
 use clap::Args;
 use futures_util::future::join_all;
 use pinion_app::config::Config;
@@ -16,6 +13,9 @@ use pinion_app::options::RunOptions;
 use pinion_app::plugins::builtin::BUILT_IN;
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::terminal::Style;
+use pinion_console::output::{Text, bytes, count, print, text};
 use pinion_plugin_runtime::CodeOrigin;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! `pinion login` and `pinion logout`: the keys that Pinion stores.
 
-use crate::invocation::Invocation;
-use crate::output::{Text, note, open_browser, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::model::browser_login::WaitingLogin;
 use pinion_app::model::{KeyVerdict, MAX_KEY, key_in};
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, note, open_browser, print, text};
 use pinion_providers::{KeyOrigin, ProviderInfo};
 use secrecy::SecretString;
 use std::io::{self, IsTerminal as _, Read as _, stdin};

@@ -1,11 +1,11 @@
 //! `pinion man`: the manual pages.
 
 use crate::commands::Cli;
-use crate::invocation::Invocation;
-use crate::output::{Text, print, text};
 use clap::{Args, CommandFactory as _};
 use clap_mangen::Man;
 use pinion_app::failure::{Failure, Result};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, print, text};
 use std::path::PathBuf;
 
 /// The arguments of `pinion man`.

@@ -25,10 +25,10 @@ mod session_cost;
 mod swe_bench;
 mod trust;
 
-use crate::args::{GlobalArgs, RunArgs};
-use crate::invocation::Invocation;
 use clap::{Parser, Subcommand};
 use pinion_app::failure::Result;
+use pinion_console::args::{GlobalArgs, RunArgs};
+use pinion_console::invocation::Invocation;
 
 /// A coding agent for the terminal whose every tool is a sandboxed WebAssembly component
 #[derive(Debug, Parser)]

@@ -1,10 +1,10 @@
 //! `pinion model`: known models, their features and prices, and the keys of their providers.
 
-use crate::invocation::Invocation;
-use crate::output::{Text, left, print, text, tokens};
 use clap::{Args, Subcommand};
 use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, left, print, text, tokens};
 use pinion_providers::{Caching, KeyError, KeyOrigin, ModelSpec as KnownModel, ProviderInfo, ThinkingStyle};
 
 /// The arguments of `pinion model`.

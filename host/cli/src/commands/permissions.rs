@@ -1,10 +1,10 @@
 //! `pinion permissions`: the rules about calls.
 
-use crate::invocation::Invocation;
-use crate::output::{Text, json, line, note, print, text, written};
 use clap::{Args, Subcommand};
 use pinion_agent::approval::ApprovalMode;
 use pinion_app::failure::{Failure, Result, Status};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, json, line, note, print, text, written};
 use pinion_conversation::permission_rules::{number, remove, row, stored_here, unreadable};
 use pinion_permissions::{Judgement, RuleSource};
 use serde_json::json;

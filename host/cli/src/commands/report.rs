@@ -1,12 +1,12 @@
 //! `pinion report`: a bundle with which the calls of a session are repeated on another machine.
 
 use crate::commands::plugin::replay::{installed, recorded_files, unreadable};
-use crate::invocation::Invocation;
-use crate::output::{Text, note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::run::journal::directory_of;
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, note, print, text};
 use pinion_files::AtomicWrite;
 use pinion_files::open::{create_directory, read_file};
 use pinion_journal::event::JournalEvent;

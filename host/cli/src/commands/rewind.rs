@@ -1,12 +1,12 @@
 //! `pinion session rewind`: undoes turns of a session.
 
-use crate::output::{Text, note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::undo::keeper::recovered;
 use pinion_app::undo::rewind::{Done, RewindTarget, Wish, preview, recover, rewind};
 use pinion_app::undo::show;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, note, print, text};
 use pinion_session_store::{SessionDirectory, Transcript, open_to_continue};
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! `pinion sandbox`: the sandbox of programs, from outside of a conversation.
 
-use crate::invocation::Invocation;
-use crate::output::{Text, bytes, note, print, text};
 use clap::Args;
 use pinion_app::config::plugin_secrets::SecretOrigin;
 use pinion_app::config::sandbox::CommandGrants;
@@ -11,6 +9,8 @@ use pinion_app::process::hardening;
 use pinion_app::process::key_commands::KeyCommandSandbox;
 use pinion_app::process::network::ProgramProxy;
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, bytes, note, print, text};
 use pinion_egress::HostRule;
 use pinion_exclusions::ExcludedPlace;
 use pinion_sandbox::{Network, Program, ResourceLimits, SandboxPolicy, Support};

@@ -1,16 +1,18 @@
 //! `pinion session`: lists, shows, exports, forks, rewinds and deletes sessions, and prints their cost.
 
-use crate::approve::confirm::confirm;
 use crate::commands::rewind::Rewind;
 use crate::commands::session_cost::session_cost;
-use crate::invocation::Invocation;
-use crate::output::terminal::is_interactive;
-use crate::output::{PartExt, Text, count, document, note, patch_writer, print, stdout_failure, text, written};
 use clap::{Args, Subcommand, ValueEnum};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::sessions::delete_whole;
 use pinion_app::undo::patch::{PatchTarget, session_patch};
 use pinion_app::workspace_base::Base;
+use pinion_console::approve::confirm::confirm;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::terminal::is_interactive;
+use pinion_console::output::{
+    PartExt, Text, count, document, note, patch_writer, print, stdout_failure, text, written,
+};
 use pinion_conversation::cost::CostGroup;
 use pinion_conversation::export::{ENDINGS, export_to, format_of, outcome};
 use pinion_conversation::session_list::{columns, line};

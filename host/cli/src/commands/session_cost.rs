@@ -1,8 +1,8 @@
 //! `pinion session cost`: the cost of a session by turn, tool, server or file.
 
-use crate::output::terminal::Style;
-use crate::output::{self, page, print, text, written};
 use pinion_app::failure::{Failure, Result};
+use pinion_console::output::terminal::Style;
+use pinion_console::output::{self, page, print, text, written};
 use pinion_conversation::cost::{CostGroup, cost_json, cost_table};
 use pinion_session_store::{History, SessionDirectory};
 

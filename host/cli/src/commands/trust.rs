@@ -1,14 +1,14 @@
 //! `pinion trust`: the projects whose content is trusted.
 
-use crate::invocation::Invocation;
-use crate::output::terminal;
-use crate::output::{Text, line, note, print, text};
 use clap::{Args, Subcommand};
 use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths::{self, Paths};
 use pinion_app::trust::records::{Records, TrustRecord};
 use pinion_app::trust::{ProjectContent, fixed};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::terminal;
+use pinion_console::output::{Text, line, note, print, text};
 use pinion_conversation::trust_question::{ask, described};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,6 @@
 mod served_call;
 
 use self::served_call::{ServedCalls, services_for_command};
-use crate::output::{note, text};
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::futures_util::future::BoxFuture;
 use pinion_agent::schema::Schemas;
@@ -19,6 +18,7 @@ use pinion_app::plugins::builtin::BRIDGE;
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::notices::describe;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{note, text};
 use pinion_mcp::serve::{Offered, OfferedCall, OfferedPrompt, OfferedReply, PromptCall, PromptPart, own_content};
 use pinion_plugin_runtime::{HostAction, NoInfo, Notice, NoticeEvent, PluginSource, Runtime, Watch};
 use std::sync::Arc;

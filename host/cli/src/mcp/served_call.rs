@@ -5,7 +5,6 @@
 //! replaced. The client's user answers the question, if the client can ask. Nothing is kept in a session, and nothing
 //! can be undone.
 
-use crate::approve::described;
 use pinion_agent::approval::{Approval, ApprovalMode, Approver, Decision, Question};
 use pinion_agent::channel::EventWatchers;
 use pinion_agent::content::ToolCall;
@@ -31,6 +30,7 @@ use pinion_agent::{
     Content, Context, LoopConfig, Message, Model, Outcome, SessionStore, ToolDefinition, ToolExecutor, Usage, run,
 };
 use pinion_app::approve::permissions::CallPermissions;
+use pinion_console::approve::described;
 use pinion_conversation::call_rows::account;
 use pinion_mcp::serve::{Client, OfferedCall, OfferedReply};
 use pinion_plugin_runtime::Runtime;

@@ -2,10 +2,10 @@
 
 use super::format::ResultFormat;
 use super::{RunCases, failure};
-use crate::invocation::Invocation;
-use crate::output::{count, note, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{count, note, text};
 use pinion_eval::attacks::write_attacks;
 use pinion_eval::store::ResultStore;
 use std::path::PathBuf;

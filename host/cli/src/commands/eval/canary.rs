@@ -3,11 +3,11 @@
 use super::engine::ProcessEngine;
 use super::format::{ComparisonFormat, output_comparison};
 use super::{failure, load, report_trial, show};
-use crate::invocation::Invocation;
-use crate::output::{count, note, print, text};
-use crate::process::signals;
 use clap::Args;
 use pinion_app::failure::{Failure, Result, Status};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{count, note, print, text};
+use pinion_console::process::signals;
 use pinion_eval::compare::{PassChange, compare};
 use pinion_eval::evaluators::EvaluatorRegistry;
 use pinion_eval::load::load_set;

@@ -3,11 +3,11 @@
 //! A process per trial isolates a crash, a runaway memory and the signals of one trial from the others, and runs the
 //! same code as a run of the user.
 
-use crate::output::line;
 use futures_util::future::BoxFuture;
 use pinion_agent::Event;
 use pinion_agent::Usage;
 use pinion_app::failure::{Failure, Result};
+use pinion_console::output::line;
 use pinion_eval::case::FunctionExpectation;
 use pinion_eval::evaluators::CommandOutcome;
 use pinion_eval::runner::{AgentTask, TrialEngine};

@@ -1,9 +1,9 @@
 //! The formats of results and comparisons.
 
 use super::show;
-use crate::output::{answer, json, print, written};
 use clap::ValueEnum;
 use pinion_app::failure::Result;
+use pinion_console::output::{answer, json, print, written};
 use pinion_eval::compare::CaseComparison;
 use pinion_eval::report::{atif, comparison_page, comparison_table, junit, result_page, result_summary};
 use pinion_eval::result::SetResult;

@@ -2,10 +2,10 @@
 
 use super::failure;
 use super::format::{ResultFormat, output};
-use crate::invocation::Invocation;
-use crate::output::{count, note, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{count, note, text};
 use pinion_eval::case::is_id;
 use pinion_eval::evaluators::EvaluatorRegistry;
 use pinion_eval::harbor::{export_tasks, import_job};

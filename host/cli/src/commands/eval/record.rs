@@ -1,12 +1,12 @@
 //! `pinion eval record`: a case made of a session.
 
 use super::failure;
-use crate::invocation::Invocation;
-use crate::output::{Text, note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::undo::patch::{WrittenPatch, session_files};
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, note, print, text};
 use pinion_eval::case::is_id;
 use pinion_eval::record::{FileOutcome, case_text, scripts};
 use pinion_eval::trajectory::from_session;

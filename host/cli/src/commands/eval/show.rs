@@ -1,6 +1,6 @@
 //! Results as rows for people.
 
-use crate::output::{Text, fit, left, line, short, text};
+use pinion_console::output::{Text, fit, left, line, short, text};
 use pinion_eval::compare::{CaseComparison, PassChange};
 use pinion_eval::result::{SetCompletion, SetResult, SetSums, TrialResult, TrialVerdict};
 use pinion_eval::store::StoredSummary;

@@ -1,12 +1,12 @@
 //! `pinion mcp add`, `add-json`, `remove`, `enable` and `disable`.
 
 use super::{ScopeArgument, unknown};
-use crate::output::{note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::mcp::edit::{edit, switch_in};
 use pinion_app::mcp::files::{file_of, file_with};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{note, print, text};
 use pinion_mcp::config::{ConfigScope, ConfigSource, Lookup, ServerFile, check_name};
 use serde_json::{Map, Value, json};
 

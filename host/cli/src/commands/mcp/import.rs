@@ -1,13 +1,13 @@
 //! `pinion mcp import`: servers of other programs.
 
 use super::add::check;
-use crate::approve::confirm::confirm;
-use crate::output::{Text, count, print, stdout_failure, terminal, text};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::paths;
 use pinion_app::files::private::read_settings;
 use pinion_app::mcp::edit::edit;
 use pinion_app::workspace_base::Base;
+use pinion_console::approve::confirm::confirm;
+use pinion_console::output::{Text, count, print, stdout_failure, terminal, text};
 use pinion_mcp::config::{ConfigScope, ImportFormat, ImportedServer, import};
 use std::path::{Path, PathBuf};
 

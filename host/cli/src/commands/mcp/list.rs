@@ -1,12 +1,12 @@
 //! `pinion mcp list` and `get`.
 
 use super::unknown;
-use crate::output::{Text, age, count, left, note, print, result, short, text, written};
 use pinion_app::failure::Result;
 use pinion_app::mcp::lazy_servers::{FileProblem, McpConfig};
 use pinion_app::mcp::servers::tokens_of;
 use pinion_app::mcp::written::what;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, age, count, left, note, print, result, short, text, written};
 use pinion_mcp::config::{ConfigScope, ServerConfig, ServerTransport};
 use pinion_mcp::{Contact, ContactOutcome, ServerInfo};
 use serde_json::{Value, json};

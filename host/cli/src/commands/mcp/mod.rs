@@ -7,9 +7,9 @@ mod list;
 mod serve;
 mod talk;
 
-use crate::invocation::Invocation;
 use clap::{Args, Subcommand};
 use pinion_app::failure::{Failure, Result};
+use pinion_console::invocation::Invocation;
 use pinion_mcp::LoginMethod;
 use pinion_mcp::config::ConfigScope;
 use std::path::PathBuf;

@@ -1,10 +1,6 @@
 //! `pinion mcp serve`: plugins offered to other agents.
 
-use crate::args::{APPROVE, one_of};
-use crate::invocation::Invocation;
 use crate::mcp::OfferedTools;
-use crate::output::{Text, note, text};
-use crate::process::signals::interruptible_by;
 use clap::Args;
 use pinion_agent::approval::ApprovalMode;
 use pinion_app::failure::{Failure, Result};
@@ -13,6 +9,10 @@ use pinion_app::files::private::{check, open_file};
 use pinion_app::options::{Approve, RunOptions};
 use pinion_app::process::hardening;
 use pinion_app::workspace_base::Base;
+use pinion_console::args::{APPROVE, one_of};
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, note, text};
+use pinion_console::process::signals::interruptible_by;
 use pinion_mcp::serve::{HttpServer, HttpServerSettings, Server};
 use secrecy::SecretString;
 use std::io::Read as _;

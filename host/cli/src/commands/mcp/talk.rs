@@ -2,12 +2,12 @@
 
 use super::hints::hint;
 use super::unknown;
-use crate::output::{Text, count, json, left, note, print, short, text, written};
-use crate::process::signals::interruptible_by;
 use futures_util::future::join_all;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::mcp::servers::{first_start, tokens_of};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, count, json, left, note, print, short, text, written};
+use pinion_console::process::signals::interruptible_by;
 use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{CallContext, LoginMethod, McpError, Request, RequestProgress, ServerInfo, Servers};
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
 //! `pinion plugin bench`: the time and resources of many calls of one tool.
 
 use crate::commands::plugin::call;
-use crate::output::{bytes, json, print, short, text, written};
 use pinion_agent::Content;
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::tool::{ToolInvocation, ToolProgress};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{bytes, json, print, short, text, written};
 use pinion_plugin_runtime::Runtime;
 use serde::Serialize;
 use std::time::Instant;
@@ -75,7 +75,7 @@ pub(crate) async fn run(base: &Base, bench: Bench<'_>, as_json: bool) -> Result<
     for (name, sample) in [("first", report.first), ("p50", report.p50), ("p95", report.p95), ("max", report.max)] {
         let ms = format!("{}.{:03}", sample.time_us / 1000, sample.time_us % 1000);
         let (fuel, host_calls) = (short(sample.fuel), sample.host_calls);
-        let name = crate::output::left(name, 6);
+        let name = pinion_console::output::left(name, 6);
         text.line(text!("  {} {} ms, {} fuel, {}, {} host calls", name, ms, fuel, bytes(sample.memory), host_calls));
     }
     print(&text)

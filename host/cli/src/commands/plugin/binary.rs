@@ -1,10 +1,10 @@
 //! Component binaries: adding a manifest and removing sections that only tools read.
 
 use crate::commands::plugin::{build, consent, packages, show};
-use crate::output::{json, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::repository::{Located, Make, Refusal};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{json, print, text, written};
 use pinion_devkit::project::Project;
 use pinion_devkit::{link, sections};
 use pinion_plugin_runtime::{

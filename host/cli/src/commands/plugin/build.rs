@@ -1,11 +1,11 @@
 //! `pinion plugin build`: builds a project in any language, then packs, checks and installs the component.
 
 use crate::commands::plugin::{binary, consent, packages, show};
-use crate::output::{bytes, json, note, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::create_directory;
 use pinion_app::screen::Screen;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{bytes, json, note, print, text, written};
 use pinion_devkit::project::{self, Project};
 use pinion_devkit::steps::Steps;
 use pinion_devkit::{cargo, link, steps};

@@ -2,10 +2,6 @@
 
 use crate::commands::plugin::consent::{capabilities, parse_grants};
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
-use crate::output::TerminalScreen;
-use crate::output::terminal::Style;
-use crate::output::{Text, answer, note, result, text, written};
-use crate::process::signals::interruptible_by;
 use pinion_agent::schema::Schemas;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
@@ -16,6 +12,10 @@ use pinion_app::plugins::policy::{Binding, CallGrants, RuntimePolicy};
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::notices::announce_compiling;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::TerminalScreen;
+use pinion_console::output::terminal::Style;
+use pinion_console::output::{Text, answer, note, result, text, written};
+use pinion_console::process::signals::interruptible_by;
 use pinion_conversation::call_rows::account;
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
 use pinion_plugin_test::helpful_grants;

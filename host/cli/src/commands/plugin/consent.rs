@@ -2,11 +2,11 @@
 //! as `files=read` and `process`.
 
 use crate::commands::plugin::show::{find, is_name};
-use crate::output::{Text, left, print, text};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::grants::{GrantsFile, Pin};
 use pinion_app::plugins::policy::shown;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, left, print, text};
 use pinion_plugin_runtime::{
     Asks, FileOrigin, GrantTable, PluginInfo, PluginSource, UnknownCapability, capability_forms, is_alike,
     without_links,

@@ -17,11 +17,11 @@ mod watch;
 mod wit;
 
 use self::consent::capabilities;
-use crate::invocation::Invocation;
-use crate::output::result_if_none;
 use clap::{Args, Subcommand};
 use pinion_app::failure::Result;
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::result_if_none;
 use std::path::PathBuf;
 
 /// The arguments of `pinion plugin`.

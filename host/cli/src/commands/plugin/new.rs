@@ -2,10 +2,10 @@
 
 use crate::commands::plugin::wit::WORLD;
 use crate::commands::plugin::{template, wit};
-use crate::output::{json, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::read_settings;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{json, print, text, written};
 use pinion_devkit::project;
 use serde_json::json;
 use std::fs;

@@ -1,12 +1,12 @@
 //! `pinion plugin replay`: repeats the calls of a session offline, from its journal.
 
-use crate::output::{Text, print, result, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::options::RunOptions;
 use pinion_app::plugins::builtin::{BUILT_IN, BuiltIn};
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::journal::directory_of;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, print, result, text, written};
 use pinion_journal::difference::ReplayVerdict;
 use pinion_journal::event::{CallRecord, InstanceStart, JournalEvent};
 use pinion_journal::reader::{journal_files, read_journal};

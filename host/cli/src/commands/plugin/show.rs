@@ -1,7 +1,5 @@
 //! `pinion plugin list`, `info` and `check`.
 
-use crate::output::bytes;
-use crate::output::{Text, json, left, print, size, text, wrapped, written};
 use pinion_agent::ToolDefinition;
 use pinion_agent::schema::Schemas;
 use pinion_app::failure::{Failure, Result};
@@ -9,6 +7,8 @@ use pinion_app::options::RunOptions;
 use pinion_app::plugins::policy::{GrantTarget, shown};
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::bytes;
+use pinion_console::output::{Text, json, left, print, size, text, wrapped, written};
 use pinion_plugin_runtime::{
     API_VERSION, FileOrigin, Inspection, Lifetime, PluginInfo, PluginSource, Runtime, read_component, without_links,
 };

@@ -1,10 +1,10 @@
 //! `pinion plugin storage`: the values that plugins store.
 
-use crate::approve::confirm::confirm;
-use crate::output::terminal::is_interactive;
-use crate::output::{Text, bytes, left, note, print, stdout_failure, text};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::workspace_base::Base;
+use pinion_console::approve::confirm::confirm;
+use pinion_console::output::terminal::is_interactive;
+use pinion_console::output::{Text, bytes, left, note, print, stdout_failure, text};
 use pinion_plugin_runtime::{StoredPlugin, without_links};
 use std::io;
 

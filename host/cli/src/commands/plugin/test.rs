@@ -6,9 +6,9 @@
 //! workspace.
 
 use crate::commands::plugin::build::{self, Destination};
-use crate::output::{Text, print, result, text, written};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, print, result, text, written};
 use pinion_devkit::cases;
 use pinion_devkit::steps::Steps;
 use serde_json::json;

@@ -2,10 +2,10 @@
 
 use super::build::{self, Destination};
 use crate::commands::eval::{ProcessEngine, ResultFormat, failure, output, report_trial};
-use crate::output::{count, note, text};
-use crate::process::signals;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{count, note, text};
+use pinion_console::process::signals;
 use pinion_devkit::steps::Steps;
 use pinion_eval::evaluators::EvaluatorRegistry;
 use pinion_eval::gate::missed_bounds;

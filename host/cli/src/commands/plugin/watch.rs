@@ -4,12 +4,12 @@
 //! 300 ms instead of through notifications: the list of files is short, files that `.gitignore` excludes must not
 //! trigger a build, and editors, network file systems and containers then need no special case.
 
-use crate::args::OutputFormat;
 use crate::commands::plugin::build::{self, Destination};
-use crate::output::{bytes, json, note, print, report, text, written};
-use crate::process::signals::interruptible_by;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::workspace_base::Base;
+use pinion_console::args::OutputFormat;
+use pinion_console::output::{bytes, json, note, print, report, text, written};
+use pinion_console::process::signals::interruptible_by;
 use pinion_devkit::sources;
 use pinion_devkit::steps::Steps;
 use std::collections::BTreeMap;

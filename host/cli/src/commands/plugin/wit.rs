@@ -1,10 +1,10 @@
 //! `pinion plugin wit`: the contract with plugins, which this program embeds.
 
 use crate::commands::plugin::binary;
-use crate::output::{Text, answer, bytes, json, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{read_file, read_settings};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, answer, bytes, json, print, text, written};
 use pinion_devkit::project;
 use serde_json::json;
 use std::fs;

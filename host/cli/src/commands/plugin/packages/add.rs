@@ -5,13 +5,13 @@ use super::current_grants::current_grants;
 use super::fetch::{Fetched, fetch};
 use super::review::{about, described};
 use super::store_failure::{now, store_failure};
-use crate::approve::confirm::confirm;
-use crate::output::terminal::is_interactive;
-use crate::output::{Text, json, left, note, print, stdout_failure, text, written};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::files::private::read_settings;
 use pinion_app::plugins::installed::HostReader;
 use pinion_app::workspace_base::Base;
+use pinion_console::approve::confirm::confirm;
+use pinion_console::output::terminal::is_interactive;
+use pinion_console::output::{Text, json, left, note, print, stdout_failure, text, written};
 use pinion_packages::{
     AuthorKey, InstallRequest, InstallationCandidate, InstallationRules, LockedComponent, LockedPackage, LockedRelease,
     Package, PackageFiles, PackageStore, PackagedComponent, PluginLock, compare_versions, shown_source,

@@ -2,12 +2,12 @@
 
 use super::current_grants::current_grants;
 use super::store_failure::store_failure;
-use crate::approve::confirm::confirm;
-use crate::output::terminal::is_interactive;
-use crate::output::{Text, count, json, note, print, stdout_failure, text, written};
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::grants::GrantsFile;
 use pinion_app::workspace_base::Base;
+use pinion_console::approve::confirm::confirm;
+use pinion_console::output::terminal::is_interactive;
+use pinion_console::output::{Text, count, json, note, print, stdout_failure, text, written};
 use pinion_packages::{LockedPackage, shown_source};
 use pinion_plugin_runtime::without_links;
 use serde_json::json;

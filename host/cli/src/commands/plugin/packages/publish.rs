@@ -3,10 +3,10 @@
 use super::fetch::fetch;
 use super::remote::{MAX_SMALL, send};
 use super::review::about;
-use crate::output::{json, note, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::read_or_create;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{json, note, print, text, written};
 use pinion_egress::Request;
 use pinion_files::AtomicWrite;
 use pinion_packages::archive::{is_archive, pack};

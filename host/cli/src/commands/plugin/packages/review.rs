@@ -1,9 +1,9 @@
 //! The text that the user sees before a package is installed.
 
 use super::fetch::{Fetched, fetch};
-use crate::output::{Text, json, left, print, text, written};
 use pinion_app::failure::Result;
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, json, left, print, text, written};
 use pinion_packages::{Package, shown_source};
 use pinion_plugin_runtime::Inspection;
 use serde_json::{Value, json};

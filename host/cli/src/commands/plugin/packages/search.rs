@@ -2,10 +2,10 @@
 
 use super::remote::{MAX_SMALL, get, get_optional};
 use super::store_failure::{now, store_failure};
-use crate::output::{Text, json, left, note, print, text, written};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{read_settings, replace};
 use pinion_app::workspace_base::Base;
+use pinion_console::output::{Text, json, left, note, print, text, written};
 use pinion_files::open::{create_directory, read_limited};
 use pinion_packages::{
     AuthorKey, IndexEntry, PackageIndex, compare_versions, is_on_this_machine, sha256_hex, verify_signature,
