@@ -217,10 +217,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // The source of a link, which opens nothing.
     ("files/src/new_file.rs", "format!(\"/proc/self/fd/{}\", file.as_raw_fd())"),
     // Imports of components, whose streams the host gives them.
-    ("plugin-runtime/src/journal/wasi.rs", "\"get-stdout\" fn get_stdout()"),
-    ("plugin-runtime/src/journal/wasi.rs", "\"get-stderr\" fn get_stderr()"),
-    ("plugin-runtime/src/journal/wasi.rs", "fn get_terminal_stdout()"),
-    ("plugin-runtime/src/journal/wasi.rs", "fn get_terminal_stderr()"),
+    ("plugin-journal/src/wasi.rs", "\"get-stdout\" fn get_stdout()"),
+    ("plugin-journal/src/wasi.rs", "\"get-stderr\" fn get_stderr()"),
+    ("plugin-journal/src/wasi.rs", "fn get_terminal_stdout()"),
+    ("plugin-journal/src/wasi.rs", "fn get_terminal_stderr()"),
     // Writes into a buffer.
     (
         "cli/src/commands/completions.rs",

@@ -19,5 +19,5 @@ wasmtime::component::bindgen!({
     },
     require_store_data_send: true,
     additional_derives: [serde::Serialize],
-    wasmtime_crate: crate::journal::wasmtime_crate,
+    wasmtime_crate: pinion_plugin_journal::wasmtime_crate,
 });

@@ -7,9 +7,9 @@ use pinion_journal::difference::{CallDifference, ReplayVerdict};
 use pinion_journal::event::{CallRecord, INSTANTIATION, InstanceStart, JournalEvent};
 use pinion_journal::reader::{journal_files, read_journal};
 use pinion_journal::writer::{JournalMode, JournalWriter};
+use pinion_plugin_journal::replay::{CallReplayer, ReplaySettings};
 use pinion_plugin_runtime::{
-    CallReplayer, FileAccess, Grants, HostDirectories, NoInfo, PluginSettings, PluginSource, ReplaySettings, Runtime,
-    RuntimeConfig,
+    FileAccess, Grants, HostDirectories, NoInfo, PluginSettings, PluginSource, Runtime, RuntimeConfig,
 };
 use pinion_protocol::{Authority, Content, ToolExecutor as _, ToolInvocation, ToolProgress};
 use serde_json::{Value, json};

@@ -8,8 +8,9 @@ use crate::capability::table::Accounts;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::GuestStderr;
 use crate::host_info::{GenerationSettings, HostInfo, LoadedPlugins};
-use crate::journal::recorder::Recorder;
 use pinion_egress::Client;
+use pinion_plugin_journal::recorder::Recorder;
+use pinion_plugin_journal::wasi::RecordedStore;
 use pinion_plugin_limits::{Deadline, Exceeded, FaultKind, Limiter, Limits, Share};
 use pinion_plugin_programs::{ChildProgram, Confinement};
 use pinion_plugin_storage::SharedStores;
@@ -267,6 +268,12 @@ impl State {
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl RecordedStore for State {
+    fn recorder(&self) -> Option<Recorder> {
+        self.recorder.clone()
     }
 }
 

@@ -77,7 +77,7 @@ impl super::definition::CapabilityAccount for EchoAccount {
 pub(crate) mod import {
     use super::Echo;
     use crate::calls::state::State;
-    use crate::journal::linker::Linker;
+    use pinion_plugin_journal::linker::Linker;
     use wasmtime::StoreContextMut;
 
     pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {

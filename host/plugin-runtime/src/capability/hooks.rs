@@ -80,7 +80,7 @@ fn listed(points: &BTreeSet<HookPoint>, separator: &str) -> String {
 /// Hooks are exports, so there is nothing to import.
 pub(crate) mod import {
     use crate::calls::state::State;
-    use crate::journal::linker::Linker;
+    use pinion_plugin_journal::linker::Linker;
 
     pub(crate) fn link(_linker: &mut Linker<State>) -> wasmtime::Result<()> {
         Ok(())

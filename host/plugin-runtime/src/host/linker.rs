@@ -4,9 +4,9 @@ use crate::bindings::pinion::plugin as wit;
 use crate::calls::state::State;
 use crate::capability;
 use crate::capability::with_capabilities;
-use crate::journal::linker::Linker;
-use crate::journal::wasi;
 use pinion_plugin_engine::Engine;
+use pinion_plugin_journal::linker::Linker;
+use pinion_plugin_journal::wasi::{self, RecordedStore as _};
 use wasmtime::component::HasSelf;
 
 /// Links WASI, the interfaces that need no grant, and each capability's interfaces.
@@ -14,7 +14,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<wasmtime::component::L
     let mut linker = wasmtime::component::Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasi::link(&mut linker)?;
-    let mut linker = Linker::new(linker, |state: &State| state.recorder.clone());
+    let mut linker = Linker::new(linker, |state: &State| state.recorder());
     wit::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::progress::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;

@@ -10,9 +10,8 @@ use pinion_console::output::{Text, print, result, text, written};
 use pinion_journal::difference::ReplayVerdict;
 use pinion_journal::event::{CallRecord, InstanceStart, JournalEvent};
 use pinion_journal::reader::{journal_files, read_journal};
-use pinion_plugin_runtime::{
-    CallReplayer, LoadError, PluginSource, ReplaySettings, ReplayableComponent, without_links,
-};
+use pinion_plugin_journal::replay::{CallReplayer, ReplaySettings, ReplayableComponent};
+use pinion_plugin_runtime::{LoadError, PluginSource, without_links};
 use pinion_session_store::SessionDirectory;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};

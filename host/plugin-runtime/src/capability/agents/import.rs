@@ -4,7 +4,7 @@ use super::Agents;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
 use crate::convert;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::{ChoiceName, ParallelAttempts, SubAgentError};
 use std::time::Duration;
 use wasmtime::component::HasSelf;

@@ -5,7 +5,7 @@ use crate::bindings::pinion::plugin::invoke::{self, Callable};
 use crate::bindings::pinion::plugin::types::{Display, ErrorKind, ToolError, ToolOutput};
 use crate::calls::state::State;
 use crate::convert;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::delegation::Ceiling;
 use pinion_protocol::{NestedCall, Services};
 use wasmtime::component::HasSelf;

@@ -7,7 +7,7 @@ use super::{Mcp, McpGrant};
 use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
 use crate::calls::state::State;
 use crate::convert::clip;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_plugin_programs::Spill;
 use pinion_protocol::mcp::{McpFailure, McpRequest};
 use pinion_protocol::{Content, ToolProgress};

@@ -4,7 +4,7 @@ use super::{Model, UsedTokens};
 use crate::bindings::pinion::plugin::model::{self, Completion, CompletionRequest, ModelError, Role};
 use crate::calls::state::State;
 use crate::convert;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::services::{CompletionAnswer, CompletionError, CompletionTask};
 use serde_json::Value;
 use std::sync::Arc;

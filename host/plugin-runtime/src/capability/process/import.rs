@@ -6,7 +6,7 @@ use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, 
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::secrets::Secrets;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_plugin_programs::{
     CapturedOutput, Confinement, ProgramCommand, ProgramError, ProgramOutput, ProgramRun, ProgramSetup,
 };

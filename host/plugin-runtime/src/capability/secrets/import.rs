@@ -3,7 +3,7 @@
 use super::Secrets;
 use crate::bindings::pinion::plugin::secrets;
 use crate::calls::state::State;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use wasmtime::component::HasSelf;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {

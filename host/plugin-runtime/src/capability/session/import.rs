@@ -3,7 +3,7 @@
 use super::{MAX_TITLES, Session, SessionAccess};
 use crate::bindings::pinion::plugin::session::{self, Entry, SessionError};
 use crate::calls::state::State;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::text::printable;
 use pinion_protocol::{Services, SessionAccessError};
 use wasmtime::component::HasSelf;

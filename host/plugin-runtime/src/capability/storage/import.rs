@@ -5,7 +5,7 @@ use crate::bindings::pinion::plugin::storage::{self, Scope, StorageError, Stored
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
 use crate::capability::definition::Capability as _;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_plugin_storage::{ExpectedVersion, StorageLocation, StoreError, ValueStore};
 use std::sync::Arc;
 use wasmtime::component::HasSelf;

@@ -3,7 +3,7 @@
 use super::{MAX_DIALOGS, Ui, blocks};
 use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
 use crate::calls::state::State;
-use crate::journal::linker::Linker;
+use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::text::{one_line, without_controls};
 use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, DrawnPart, FormSchema, Services};
 use wasmtime::component::HasSelf;

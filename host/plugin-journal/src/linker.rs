@@ -3,8 +3,8 @@
 //! The generated bindings link their interfaces with it, because it has the names and signatures of wasmtime's linker. It adds
 //! one bound to each function: arguments and results must be values that a journal can contain.
 
-use crate::journal::recorder::Recorder;
-use crate::journal::value::EncodeValue;
+use crate::recorder::Recorder;
+use crate::value::EncodeValue;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lower, ResourceType};
 
@@ -12,47 +12,52 @@ use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lowe
 type RecorderOf<T> = fn(&T) -> Option<Recorder>;
 
 /// A linker whose functions record their calls.
-pub(crate) struct Linker<T: 'static> {
+pub struct Linker<T: 'static> {
     inner: wasmtime::component::Linker<T>,
     recorder: RecorderOf<T>,
 }
 
 impl<T: 'static> Linker<T> {
     /// Wraps a linker.
-    pub(crate) fn new(inner: wasmtime::component::Linker<T>, recorder: RecorderOf<T>) -> Self {
+    pub fn new(inner: wasmtime::component::Linker<T>, recorder: RecorderOf<T>) -> Self {
         Self { inner, recorder }
     }
 
     /// The linker of wasmtime, for interfaces that record their calls elsewhere.
-    pub(crate) fn unrecorded(&mut self) -> &mut wasmtime::component::Linker<T> {
+    pub fn unrecorded(&mut self) -> &mut wasmtime::component::Linker<T> {
         &mut self.inner
     }
 
     /// Unwraps the linker.
-    pub(crate) fn into_inner(self) -> wasmtime::component::Linker<T> {
+    pub fn into_inner(self) -> wasmtime::component::Linker<T> {
         self.inner
     }
 
     /// Begins to define an interface.
-    pub(crate) fn instance(&mut self, name: &str) -> wasmtime::Result<LinkerInstance<'_, T>> {
+    ///
+    /// # Errors
+    /// The linker refuses the name.
+    pub fn instance(&mut self, name: &str) -> wasmtime::Result<LinkerInstance<'_, T>> {
         let interface = unversioned(name).to_owned();
         Ok(LinkerInstance { inner: self.inner.instance(name)?, interface, recorder: self.recorder })
     }
 
     /// Links a component.
-    #[allow(dead_code, reason = "the generated bindings have functions that call it")]
-    pub(crate) fn instantiate_pre(&self, component: &Component) -> wasmtime::Result<InstancePre<T>> {
+    ///
+    /// # Errors
+    /// The component imports something that is not defined.
+    pub fn instantiate_pre(&self, component: &Component) -> wasmtime::Result<InstancePre<T>> {
         self.inner.instantiate_pre(component)
     }
 }
 
 /// Returns the name of an interface without its version.
-pub(crate) fn unversioned(interface: &str) -> &str {
+pub fn unversioned(interface: &str) -> &str {
     interface.split_once('@').map_or(interface, |(name, _)| name)
 }
 
 /// An interface whose functions are being defined.
-pub(crate) struct LinkerInstance<'a, T: 'static> {
+pub struct LinkerInstance<'a, T: 'static> {
     inner: wasmtime::component::LinkerInstance<'a, T>,
     interface: String,
     recorder: RecorderOf<T>,
@@ -60,7 +65,10 @@ pub(crate) struct LinkerInstance<'a, T: 'static> {
 
 impl<T: 'static> LinkerInstance<'_, T> {
     /// Defines a function.
-    pub(crate) fn func_wrap<F, P, R>(&mut self, name: &str, function: F) -> wasmtime::Result<()>
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub fn func_wrap<F, P, R>(&mut self, name: &str, function: F) -> wasmtime::Result<()>
     where
         F: Fn(StoreContextMut<'_, T>, P) -> wasmtime::Result<R> + Send + Sync + 'static,
         P: ComponentNamedList + Lift + EncodeValue + 'static,
@@ -81,7 +89,10 @@ impl<T: 'static> LinkerInstance<'_, T> {
     }
 
     /// Defines a function that waits.
-    pub(crate) fn func_wrap_async<P, R, F>(&mut self, name: &str, function: F) -> wasmtime::Result<()>
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub fn func_wrap_async<P, R, F>(&mut self, name: &str, function: F) -> wasmtime::Result<()>
     where
         F: Fn(StoreContextMut<'_, T>, P) -> Box<dyn Future<Output = wasmtime::Result<R>> + Send + '_>
             + Send
@@ -104,7 +115,10 @@ impl<T: 'static> LinkerInstance<'_, T> {
     }
 
     /// Defines a resource whose destructor waits.
-    pub(crate) fn resource_async<F>(&mut self, name: &str, resource: ResourceType, dropped: F) -> wasmtime::Result<()>
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub fn resource_async<F>(&mut self, name: &str, resource: ResourceType, dropped: F) -> wasmtime::Result<()>
     where
         T: Send,
         F: Fn(StoreContextMut<'_, T>, u32) -> Box<dyn Future<Output = wasmtime::Result<()>> + Send + '_>

@@ -3,11 +3,10 @@
 //! wasmtime-wasi generates these bindings itself, so each of its traits is implemented here by a wrapper that records a
 //! call and makes it. A function that wasmtime-wasi adds is missing in the wrapper, which then does not compile.
 
-use crate::calls::state::State;
-use crate::journal::recorder::Recorder;
-use crate::journal::value::EncodeValue;
+use crate::recorder::Recorder;
+use crate::value::EncodeValue;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
-use wasmtime_wasi::WasiView as _;
+use wasmtime_wasi::WasiView;
 use wasmtime_wasi::cli::{WasiCliCtxView, WasiCliView as _};
 use wasmtime_wasi::clocks::{WasiClocksCtxView, WasiClocksView as _};
 use wasmtime_wasi::p2::bindings::cli::{
@@ -18,16 +17,22 @@ use wasmtime_wasi::p2::bindings::clocks::{monotonic_clock, wall_clock};
 use wasmtime_wasi::p2::bindings::io::{error, poll, streams};
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, FsError, StreamError, StreamResult};
-use wasmtime_wasi::random::WasiRandomCtx;
+use wasmtime_wasi::random::{WasiRandomCtx, WasiRandomView as _};
+
+/// The data of a store whose calls of WASI are recorded.
+pub trait RecordedStore: WasiView + 'static {
+    /// The recorder of the instance; `None` where calls are not recorded.
+    fn recorder(&self) -> Option<Recorder>;
+}
 
 /// A part of WASI whose calls are recorded.
-pub(crate) struct RecordedWasi<V> {
-    pub(super) view: V,
-    pub(super) recorder: Option<Recorder>,
+pub struct RecordedWasi<V> {
+    pub(crate) view: V,
+    recorder: Option<Recorder>,
 }
 
 /// The error of an import. An error of the contract is converted, and recorded, in a separate step.
-pub(super) trait ImportError {
+pub(crate) trait ImportError {
     /// True if the guest sees it.
     const IS_VALUE: bool;
 }
@@ -45,13 +50,18 @@ impl ImportError for FsError {
 }
 
 impl<V> RecordedWasi<V> {
-    pub(super) fn begin(&self, name: &str, arguments: &impl EncodeValue) {
+    /// Wraps a part of WASI, whose calls `recorder` records.
+    pub fn new(view: V, recorder: Option<Recorder>) -> Self {
+        Self { view, recorder }
+    }
+
+    pub(crate) fn begin(&self, name: &str, arguments: &impl EncodeValue) {
         if let Some(recorder) = &self.recorder {
             recorder.begin_import(name, arguments);
         }
     }
 
-    pub(super) fn end<T: EncodeValue, E: ImportError + std::fmt::Display>(&self, result: &Result<T, E>) {
+    pub(crate) fn end<T: EncodeValue, E: ImportError + std::fmt::Display>(&self, result: &Result<T, E>) {
         let Some(recorder) = &self.recorder else { return };
         match result {
             Ok(value) if E::IS_VALUE => recorder.end_import(&Ok::<_, E>(Ok::<_, ()>(value))),
@@ -61,7 +71,7 @@ impl<V> RecordedWasi<V> {
     }
 
     /// Records the error that the guest sees.
-    pub(super) fn end_with_error<T: EncodeValue>(&self, error: &wasmtime::Result<T>) {
+    pub(crate) fn end_with_error<T: EncodeValue>(&self, error: &wasmtime::Result<T>) {
         if let Some(recorder) = &self.recorder {
             recorder.end_import(&error.as_ref().map(Err::<(), _>));
         }
@@ -97,7 +107,7 @@ macro_rules! recorded {
         }
     };
 }
-pub(super) use recorded;
+pub(crate) use recorded;
 
 recorded! { "clocks/wall-clock", wall_clock::Host;
     now "now" fn now() -> wasmtime::Result<wall_clock::Datetime>;
@@ -216,8 +226,8 @@ macro_rules! views {
         }
 
         impl $name {
-            fn of_state<$lifetime>($state: &$lifetime mut State) -> RecordedWasi<$view> {
-                let recorder = $state.recorder.clone();
+            fn of_state<$lifetime, T: RecordedStore>($state: &$lifetime mut T) -> RecordedWasi<$view> {
+                let recorder = $state.recorder();
                 RecordedWasi { view: $of, recorder }
             }
         }
@@ -226,31 +236,34 @@ macro_rules! views {
 views! { 'a;
     RecordedTable: &'a mut ResourceTable, |state| state.ctx().table;
     RecordedClocks: WasiClocksCtxView<'a>, |state| state.clocks();
-    RecordedRandom: &'a mut WasiRandomCtx, |state| state.wasi.random();
+    RecordedRandom: &'a mut WasiRandomCtx, |state| state.random();
     RecordedCli: WasiCliCtxView<'a>, |state| state.cli();
 }
 
-/// Replaces the interfaces of WASI that were linked before.
-pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+/// Replaces the interfaces of WASI that were linked before, except for its files.
+///
+/// # Errors
+/// The linker refuses an interface.
+pub fn link<T: RecordedStore>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    error::add_to_linker::<State, RecordedTable>(linker, RecordedTable::of_state)?;
-    poll::add_to_linker::<State, RecordedTable>(linker, RecordedTable::of_state)?;
-    streams::add_to_linker::<State, RecordedTable>(linker, RecordedTable::of_state)?;
-    wall_clock::add_to_linker::<State, RecordedClocks>(linker, RecordedClocks::of_state)?;
-    monotonic_clock::add_to_linker::<State, RecordedClocks>(linker, RecordedClocks::of_state)?;
-    random::add_to_linker::<State, RecordedRandom>(linker, RecordedRandom::of_state)?;
-    insecure::add_to_linker::<State, RecordedRandom>(linker, RecordedRandom::of_state)?;
-    insecure_seed::add_to_linker::<State, RecordedRandom>(linker, RecordedRandom::of_state)?;
-    exit::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    environment::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    stdin::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    stdout::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    stderr::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    terminal_input::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    terminal_output::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    terminal_stdin::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    terminal_stdout::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
-    terminal_stderr::add_to_linker::<State, RecordedCli>(linker, RecordedCli::of_state)?;
+    error::add_to_linker::<T, RecordedTable>(linker, RecordedTable::of_state)?;
+    poll::add_to_linker::<T, RecordedTable>(linker, RecordedTable::of_state)?;
+    streams::add_to_linker::<T, RecordedTable>(linker, RecordedTable::of_state)?;
+    wall_clock::add_to_linker::<T, RecordedClocks>(linker, RecordedClocks::of_state)?;
+    monotonic_clock::add_to_linker::<T, RecordedClocks>(linker, RecordedClocks::of_state)?;
+    random::add_to_linker::<T, RecordedRandom>(linker, RecordedRandom::of_state)?;
+    insecure::add_to_linker::<T, RecordedRandom>(linker, RecordedRandom::of_state)?;
+    insecure_seed::add_to_linker::<T, RecordedRandom>(linker, RecordedRandom::of_state)?;
+    exit::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    environment::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    stdin::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    stdout::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    stderr::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    terminal_input::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    terminal_output::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    terminal_stdin::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    terminal_stdout::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
+    terminal_stderr::add_to_linker::<T, RecordedCli>(linker, RecordedCli::of_state)?;
     linker.allow_shadowing(false);
     Ok(())
 }

@@ -3,8 +3,6 @@
 //! A value is encoded by position, as postcard does it: no names and no types, which a component's own imports have. So
 //! `replay/value.rs` decodes each value by its type. A resource is encoded as the number that the host gave it.
 
-use crate::bindings::exports::pinion::plugin as exports;
-use crate::bindings::pinion::plugin as wit;
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
@@ -12,13 +10,14 @@ use wasmtime_wasi::p2::bindings::filesystem::types as files;
 use wasmtime_wasi::p2::bindings::io::streams;
 
 /// A value that a journal can contain.
-pub(crate) trait EncodeValue {
+pub trait EncodeValue {
     /// Appends the value.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
 /// Appends a number, seven bits a byte.
-pub(crate) fn encode_number(mut number: u64, out: &mut Vec<u8>) {
+#[inline]
+pub fn encode_number(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
@@ -27,12 +26,14 @@ pub(crate) fn encode_number(mut number: u64, out: &mut Vec<u8>) {
 }
 
 impl EncodeValue for u8 {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(*self);
     }
 }
 
 impl EncodeValue for bool {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(*self));
     }
@@ -41,6 +42,7 @@ impl EncodeValue for bool {
 macro_rules! numbers {
     ($($number:ty),+) => {$(
         impl EncodeValue for $number {
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 encode_number((*self).into(), out);
             }
@@ -50,6 +52,7 @@ macro_rules! numbers {
 numbers!(u16, u32, u64);
 
 impl EncodeValue for str {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         encode_number(self.len() as u64, out);
         out.extend_from_slice(self.as_bytes());
@@ -57,6 +60,7 @@ impl EncodeValue for str {
 }
 
 impl EncodeValue for String {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         self.as_str().encode(out);
     }
@@ -129,85 +133,6 @@ tuples! {
     (A, B, C);
     (A, B, C, D);
     (A, B, C, D, E);
-}
-
-/// The types of the contract, whose bindings derive their encoding.
-macro_rules! derived {
-    ($($value:ty),+ $(,)?) => {$(
-        impl EncodeValue for $value {
-            fn encode(&self, out: &mut Vec<u8>) {
-                // Fails only where memory is exhausted.
-                if let Ok(all) = postcard::to_extend(self, std::mem::take(out)) {
-                    *out = all;
-                }
-            }
-        }
-    )+};
-}
-derived!(
-    wit::types::CallContext,
-    wit::types::Content,
-    wit::types::ToolCall,
-    wit::types::ToolOutput,
-    wit::types::ToolError,
-    wit::agents::AgentError,
-    wit::agents::Assignment,
-    wit::agents::Kind,
-    wit::agents::Report,
-    wit::catalog::CommandInfo,
-    wit::catalog::ModelInfo,
-    wit::catalog::PluginInfo,
-    wit::catalog::ToolInfo,
-    wit::catalog::UsageInfo,
-    wit::child_process::OutputStream,
-    wit::child_process::ReadResult,
-    wit::http::HttpError,
-    wit::http::Request,
-    wit::http::Response,
-    wit::invoke::Callable,
-    wit::log::Level,
-    wit::mcp::McpError,
-    wit::mcp::Server,
-    wit::model::Completion,
-    wit::model::CompletionRequest,
-    wit::model::ModelError,
-    wit::process::Command,
-    wit::child_process::Exit,
-    wit::process::Output,
-    wit::process::ProcessError,
-    wit::questions::Answer,
-    wit::questions::NamedQuestion,
-    wit::questions::QuestionError,
-    wit::session::Entry,
-    wit::session::SessionError,
-    wit::storage::Scope,
-    wit::storage::StorageError,
-    wit::storage::Stored,
-    wit::ui::Block,
-    wit::ui::Severity,
-    wit::ui::UiError,
-    wit::workspace::Chunk,
-    wit::workspace::ReplaceError,
-    wit::workspace::SearchOptions,
-    wit::workspace::SearchResult,
-    wit::workspace::WalkOptions,
-    wit::workspace::WalkResult,
-    wit::workspace::WorkspaceError,
-    exports::before_compaction::Compaction,
-    exports::before_prompt::PromptVerdict,
-    exports::before_tool_call::Verdict,
-    exports::commands::Action,
-    exports::commands::CommandDefinition,
-    exports::commands::Completion,
-    exports::offers::Offer,
-    exports::tools::ToolDefinition,
-);
-
-/// Flags are a number, of which each bit is one flag.
-impl serde::Serialize for wit::types::Effects {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(self.as_array()[0])
-    }
 }
 
 macro_rules! flags {

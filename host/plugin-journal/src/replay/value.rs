@@ -1,6 +1,6 @@
-//! The encoded values of a journal, by the types of a component. See [`crate::journal::value`] for the encoding.
+//! The encoded values of a journal, by the types of a component. See [`crate::value`] for the encoding.
 
-use crate::journal::value::{EncodeValue as _, encode_number};
+use crate::value::{EncodeValue as _, encode_number};
 use std::fmt::Write as _;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Resource, ResourceAny, Type, Val};

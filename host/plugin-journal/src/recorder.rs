@@ -1,6 +1,6 @@
 //! The record of one call while it runs.
 
-use crate::journal::value::EncodeValue;
+use crate::value::EncodeValue;
 use pinion_journal::event::{CallOutcome, CallRecord, ImportRecord, InstanceStart, JournalEvent, JournalValue};
 use pinion_journal::writer::JournalSink;
 use std::fmt::Display;
@@ -17,7 +17,7 @@ const IMPORT_BYTES: usize = 256;
 
 /// Records the calls on one instance.
 #[derive(Clone)]
-pub(crate) struct Recorder(Arc<InstanceRecorder>);
+pub struct Recorder(Arc<InstanceRecorder>);
 
 struct InstanceRecorder {
     sink: Arc<dyn JournalSink>,
@@ -29,24 +29,28 @@ struct InstanceRecorder {
 }
 
 /// The beginning of a call.
-pub(crate) struct CallStart {
-    pub(crate) export: String,
-    pub(crate) session: String,
-    pub(crate) grants: Vec<String>,
+pub struct CallStart {
+    /// The name of the export.
+    pub export: String,
+    /// The session that the call belongs to.
+    pub session: String,
+    /// The grants of the plugin, in words.
+    pub grants: Vec<String>,
     /// The fuel that the call may use.
-    pub(crate) fuel: u64,
+    pub fuel: u64,
 }
 
 impl Recorder {
     /// Begins the record of an instance. `start` gets its number.
-    pub(crate) fn begin_instance(sink: &Arc<dyn JournalSink>, start: InstanceStart) -> Self {
+    pub fn begin_instance(sink: &Arc<dyn JournalSink>, start: InstanceStart) -> Self {
         let instance = NEXT_INSTANCE.fetch_add(1, Ordering::Relaxed);
         sink.record(JournalEvent::Instance(InstanceStart { instance, ..start }));
         let (call, bytes) = (Mutex::new(None), AtomicUsize::new(0));
         Self(Arc::new(InstanceRecorder { sink: sink.clone(), instance, call, bytes }))
     }
 
-    pub(crate) fn begin_call(&self, start: CallStart, arguments: &impl EncodeValue) {
+    /// Begins the record of a call.
+    pub fn begin_call(&self, start: CallStart, arguments: &impl EncodeValue) {
         let record = CallRecord {
             instance: self.0.instance,
             session: start.session,
@@ -64,12 +68,12 @@ impl Recorder {
     }
 
     /// Ends the call. `fuel_left` is the fuel that it did not use.
-    pub(crate) fn end_call<R: EncodeValue>(&self, result: &wasmtime::Result<R>, fuel_left: u64) {
+    pub fn end_call<R: EncodeValue>(&self, result: &wasmtime::Result<R>, fuel_left: u64) {
         self.finish(fuel_left, |call| call.outcome = outcome(result));
     }
 
     /// Ends a call that the host stopped.
-    pub(crate) fn stop(&self, fuel_left: u64) {
+    pub fn stop(&self, fuel_left: u64) {
         self.finish(fuel_left, |_| ());
     }
 
@@ -82,7 +86,8 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn begin_import(&self, name: &str, arguments: &impl EncodeValue) {
+    /// Begins the record of an import that the call makes.
+    pub fn begin_import(&self, name: &str, arguments: &impl EncodeValue) {
         if let Some(call) = self.call().as_mut().filter(|_| self.has_room()) {
             let (name, arguments) = (name.to_owned(), encoded(arguments));
             let bytes = IMPORT_BYTES + arguments.bytes().map_or(0, <[u8]>::len);
@@ -92,7 +97,7 @@ impl Recorder {
     }
 
     /// Ends the import that began last.
-    pub(crate) fn end_import<R: EncodeValue, E: Display>(&self, result: &Result<R, E>) {
+    pub fn end_import<R: EncodeValue, E: Display>(&self, result: &Result<R, E>) {
         if let Some(call) = self.call().as_mut().filter(|_| self.has_room())
             && let Some(import) = call.imports.last_mut()
         {
@@ -120,7 +125,7 @@ impl Recorder {
     }
 
     /// Notes that the call used an interface that is not recorded.
-    pub(crate) fn note_unrecorded(&self, interface: &str) {
+    pub fn note_unrecorded(&self, interface: &str) {
         if let Some(call) = &mut *self.call() {
             call.unrecorded.get_or_insert_with(|| interface.to_owned());
         }

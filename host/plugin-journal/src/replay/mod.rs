@@ -7,7 +7,7 @@
 mod value;
 
 use self::value::{ReplayedResource, decode, encode, print, print_next};
-use crate::journal::linker::unversioned;
+use crate::linker::unversioned;
 use pinion_journal::difference::{CallDifference, ReplayVerdict};
 use pinion_journal::event::{CallOutcome, CallRecord, INSTANTIATION, ImportRecord, JournalValue};
 use pinion_plugin_engine::{Engine, EngineError};

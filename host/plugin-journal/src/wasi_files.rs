@@ -1,9 +1,7 @@
 //! WASI's files, whose calls are recorded.
 
-use crate::calls::state::State;
-use crate::host::files::WasiFiles;
-use crate::journal::wasi::{RecordedWasi, recorded};
-use wasmtime::component::{HasData, Linker, Resource};
+use crate::wasi::{RecordedWasi, recorded};
+use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -13,27 +11,6 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 type Fd = Resource<Descriptor>;
-
-/// Marks the data of WASI's files.
-struct RecordedFiles;
-
-impl HasData for RecordedFiles {
-    type Data<'a> = RecordedWasi<WasiFiles<'a>>;
-}
-
-fn of_state(state: &mut State) -> RecordedWasi<WasiFiles<'_>> {
-    let recorder = state.recorder.clone();
-    RecordedWasi { view: WasiFiles::for_state(state), recorder }
-}
-
-/// Replaces WASI's own files, which must be linked before.
-pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    linker.allow_shadowing(true);
-    types::add_to_linker::<State, RecordedFiles>(linker, of_state)?;
-    preopens::add_to_linker::<State, RecordedFiles>(linker, of_state)?;
-    linker.allow_shadowing(false);
-    Ok(())
-}
 
 recorded! { "filesystem/preopens", preopens::Host;
     now "get-directories" fn get_directories() -> wasmtime::Result<Vec<(Fd, String)>>;
