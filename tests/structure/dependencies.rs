@@ -24,6 +24,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-plugin-engine",
             "pinion-plugin-journal",
             "pinion-plugin-limits",
+            "pinion-plugin-offers",
             "pinion-plugin-programs",
             "pinion-plugin-storage",
             "pinion-protocol",
@@ -35,6 +36,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-plugin-engine", &["pinion-files", "pinion-plugin-limits"]),
     ("pinion-plugin-journal", &["pinion-journal", "pinion-plugin-engine", "pinion-plugin-limits"]),
     ("pinion-plugin-limits", &["pinion-protocol", "pinion-workspace"]),
+    ("pinion-plugin-offers", &["pinion-protocol"]),
     ("pinion-plugin-programs", &["pinion-protocol", "pinion-redact"]),
     ("pinion-redact", &["pinion-protocol"]),
     ("pinion-workspace", &["pinion-exclusions", "pinion-files"]),
@@ -163,6 +165,10 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-plugin-engine", &["wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-journal", &["wasmtime-wasi-http", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-limits", &["reqwest", "hyper", "crossterm", "clap", "notify"]),
+    (
+        "pinion-plugin-offers",
+        &["wasmtime", "tokio", "jsonschema", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
+    ),
     (
         "pinion-plugin-programs",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"],

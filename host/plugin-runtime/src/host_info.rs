@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
-use crate::loading::offer::{ActionInfo, CommandDefinition};
+use pinion_plugin_offers::offer::{ActionInfo, CommandDefinition};
 use pinion_protocol::{Cost, Usage};
 use std::sync::Arc;
 

@@ -120,7 +120,6 @@ pub use contract_version::API_VERSION;
 pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
 pub use loading::code::CodeOrigin;
-pub use loading::offer::{ActionInfo, CommandDefinition};
 pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
@@ -129,6 +128,7 @@ pub use pinion_plugin_engine::{
     CacheKey, Compiler, EngineError, MAX_COMPONENT_BYTES, ReadError, compile_for_parent, read_component,
 };
 pub use pinion_plugin_limits::{EngineLimits, FaultKind, Limits, PartialLimits, PluginFault};
+pub use pinion_plugin_offers::offer::{ActionInfo, CommandDefinition};
 pub use pinion_plugin_programs::{
     AfterProgram, ConfinedProgram, Confinement, PlainProgram, ProgramGroup, guard_for_parent, guard_programs,
 };

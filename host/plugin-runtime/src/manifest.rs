@@ -7,11 +7,12 @@
 use crate::capability::table::Asks;
 use crate::contract_version::{API_VERSION, is_version, other_version, series_patch};
 use crate::loading::component_sizes::Sizes;
-use crate::loading::wording;
 use crate::plain::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
 use crate::plain::manifest::{file_plugin_name, is_plain_interface, plain_manifest};
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_limits::{Limits, PartialLimits};
+use pinion_plugin_offers::names::is_name;
+use pinion_plugin_offers::wording;
 use pinion_protocol::HookPoint;
 use pinion_protocol::text::one_line;
 use serde::{Deserialize, Serialize};
@@ -25,9 +26,6 @@ pub const MANIFEST_SECTION: &str = "pinion:manifest";
 
 /// The most bytes of a manifest; no honest one is longer.
 const MAX_MANIFEST_BYTES: usize = 64 * 1024;
-
-/// The most bytes of the name of a plugin, a tool or a command.
-pub(crate) const MAX_NAME_BYTES: usize = 64;
 
 /// The manifest section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -395,12 +393,6 @@ fn take_unknown(manifest: &mut Value) -> Vec<String> {
 struct Versions {
     manifest: u32,
     api: String,
-}
-
-/// 1 to 64 of `a-z A-Z 0-9 _ -`: names of plugins, tools and commands.
-pub(crate) fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME_BYTES).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

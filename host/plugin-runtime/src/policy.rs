@@ -10,9 +10,9 @@
 use crate::capability::table::{Asks, Grants};
 use crate::load_error::LoadError;
 use crate::loading::source::PluginSource;
-use crate::loading::wording::folded;
 use crate::manifest::{Lifetime, Manifest};
 use pinion_plugin_limits::PartialLimits;
+use pinion_plugin_offers::names::folded;
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

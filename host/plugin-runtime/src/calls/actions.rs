@@ -2,10 +2,10 @@
 
 use crate::calls::commands::{CommandError, HostAction};
 use crate::convert::clip;
-use crate::loading::offer::{ActionInfo, CommandDefinition};
 use crate::loading::source::PluginSource;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
+use pinion_plugin_offers::offer::{ActionInfo, CommandDefinition};
 
 /// Bytes of the name of an action that are shown.
 const MAX_NAME_BYTES: usize = 64;

@@ -4,12 +4,12 @@ use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
 use crate::calls::instance::{InstanceJob, Live, Setup};
 use crate::calls::progress_relay::Relay;
 use crate::convert;
-use crate::loading::lists::ListedTool;
 use crate::plain;
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
 use pinion_plugin_limits::{FaultKind, GuestError, PluginFault};
+use pinion_plugin_offers::lists::ListedTool;
 use pinion_protocol::{
     Authority, Instructions, Ledger, ServedTool, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress,
     ToolReply,

@@ -52,8 +52,8 @@ pub(crate) mod import {
     use crate::calls::state::State;
     use crate::convert::count;
     use crate::host_info::LoadedPlugins;
-    use crate::loading::offer::CommandDefinition;
     use pinion_plugin_journal::linker::Linker;
+    use pinion_plugin_offers::offer::CommandDefinition;
     use std::sync::Arc;
     use wasmtime::component::HasSelf;
 

@@ -5,7 +5,7 @@ use crate::bindings::pinion::plugin::{model::ModelError, ui::UiError};
 use crate::calls::state::State;
 use crate::capability::model::import::{Reserved, request_bytes};
 use crate::capability::ui::import::{form_schema, unanswered};
-use crate::manifest::is_name;
+use pinion_plugin_offers::names::is_name;
 use pinion_protocol::text::{one_line, without_controls};
 use pinion_protocol::{BatchAnswer, BatchQuestion, FormSchema};
 use std::collections::HashSet;

@@ -19,10 +19,10 @@
 //! Plugins of lifetime `session` are not described, because their instance starts with the session;
 //! [`crate::loading::last_offer`] remembers the offers of plugins with changing tools.
 
-use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;
 use crate::manifest::{Inspection, Lifetime};
 use pinion_plugin_engine::CodeCache;
+use pinion_plugin_offers::offer::Description;
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime};

@@ -14,17 +14,18 @@ use crate::loading::describe::describe;
 use crate::loading::description_cache::{ComponentFileState, Described};
 use crate::loading::instance_template::{Code, InstanceTemplate};
 use crate::loading::link_problem::link_problem;
-use crate::loading::lists::{ListedTool, Lists};
-use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;
 use crate::loading::source_metadata::SourceMetadata;
-use crate::loading::wording::{self, FoldedNames};
 use crate::manifest::{Exports, Inspection, Lifetime, Manifest};
 use crate::policy::{self, Ceiling, PluginSettings};
 use crate::runtime_shared::Shared;
 use pinion_plugin_limits::{Limits, PartialLimits, Share};
+use pinion_plugin_offers::lists::{ListedTool, ListingPlugin, Lists};
+use pinion_plugin_offers::names::FoldedNames;
+use pinion_plugin_offers::offer::Description;
+use pinion_plugin_offers::wording::{self, ListBounds};
 use pinion_plugin_storage::PluginIdentity;
-use pinion_protocol::HookPoint;
+use pinion_protocol::{Authority, HookPoint};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -125,7 +126,7 @@ impl Generation {
         let CutSettings { decided, grants, ceiling, held_back, hint, path, .. } = settings;
         let covered =
             |tool: &str, declared| ceiling.as_ref().map_or(declared, |ceiling| ceiling.effects(tool, declared));
-        let lists = Lists::checked(description, wording::LOADED, &program, &digest, covered)?;
+        let lists = checked_lists(description, wording::LOADED, &program, covered)?;
         let declared = |tool: &ListedTool| (tool.definition.name.clone(), tool.declared);
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
@@ -225,7 +226,7 @@ impl Generation {
             }
         }
         let covered = |tool: &str, declared| self.ceiling.running_effects(tool, declared);
-        let lists = Lists::checked(description, wording::RUNNING, &self.program, &self.digest, covered)?;
+        let lists = checked_lists(description, wording::RUNNING, &self.program, covered)?;
         let held_back = |tool: &ListedTool| {
             let words = policy::beyond(tool.declared, tool.effects);
             (!words.is_empty()).then(|| format!("tool `{}`: {}", tool.definition.name, words.join(", ")))
@@ -443,6 +444,19 @@ fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Sh
         code,
     };
     Linked { program: Arc::new(program), digest, inspection, settings, seen }
+}
+
+/// Checks the lists of a plugin. `covered` cuts the declared effects of a tool of that name to those that it may have.
+fn checked_lists(
+    description: Description,
+    bounds: ListBounds,
+    program: &InstanceTemplate,
+    covered: impl Fn(&str, Authority) -> Authority,
+) -> Result<Lists, LoadError> {
+    let granted = |effects| program.authority.of_tool(effects);
+    let plugin =
+        ListingPlugin { name: &program.name, generation: program.number, digest: &program.digest, granted: &granted };
+    Lists::checked(description, bounds, &plugin, covered).map_err(LoadError::Offer)
 }
 
 /// The entry of a component's code in the cache.

@@ -7,9 +7,9 @@
 use crate::capability::mcp::McpServers;
 use crate::loading::description_cache::hash;
 use crate::loading::generation::Generation;
-use crate::loading::offer::Description;
 use crate::loading::source::PluginSource;
 use pinion_plugin_engine::CodeCache;
+use pinion_plugin_offers::offer::Description;
 use serde::{Deserialize, Serialize};
 
 /// The last offer of a plugin.

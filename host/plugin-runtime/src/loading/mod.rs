@@ -1,8 +1,8 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
-//! [`source`] reads the bytes; [`component_sizes`] and [`wording`] bound their contents; [`compile`] has them compiled
-//! by `pinion-plugin-engine`, or takes their code from its cache; [`describe`] asks the plugin for its offer, [`lists`]
-//! and [`tool_extra`] check the answer, and [`description_cache`], [`index`] and [`last_offer`] remember it; and
+//! [`source`] reads the bytes; [`component_sizes`] bounds their contents; [`compile`] has them compiled by
+//! `pinion-plugin-engine`, or takes their code from its cache; [`describe`] asks the plugin for its offer,
+//! `pinion-plugin-offers` checks the answer, and [`description_cache`], [`index`] and [`last_offer`] remember it; and
 //! [`generation`] goes through these steps.
 
 pub(crate) mod code;
@@ -15,12 +15,8 @@ pub(crate) mod index;
 pub(crate) mod instance_template;
 pub(crate) mod last_offer;
 pub(crate) mod link_problem;
-pub(crate) mod lists;
-pub(crate) mod offer;
 pub(crate) mod source;
 pub(crate) mod source_metadata;
-pub(crate) mod tool_extra;
-pub(crate) mod wording;
 
 use crate::load_error::LoadError;
 use std::future::pending;

@@ -1,14 +1,14 @@
 //! The exported functions of a compiled component, and the tools that they become.
 
 use crate::capability::table::Asks;
-use crate::loading::offer::{Description, OfferedTool};
-use crate::loading::wording::{self, FoldedNames};
-use crate::manifest::MAX_NAME_BYTES;
 use crate::plain::asks::possible_effects;
 use crate::plain::documentation::{FunctionTexts, key, short_name};
 use crate::plain::manifest::is_plain_interface;
 use crate::plain::schema::SchemaBuilder;
 use crate::plain::signature::signature;
+use pinion_plugin_offers::names::{FoldedNames, MAX_NAME_BYTES};
+use pinion_plugin_offers::offer::{Description, OfferedTool};
+use pinion_plugin_offers::wording;
 use pinion_protocol::text::clip;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! The manifest that stands for a plain component without one.
 
 use crate::contract_version::API_VERSION;
-use crate::manifest::{Lifetime, MAX_NAME_BYTES, Manifest, is_name};
+use crate::manifest::{Lifetime, Manifest};
 use crate::plain::asks::asks;
 use pinion_plugin_limits::PartialLimits;
+use pinion_plugin_offers::names::{MAX_NAME_BYTES, is_name};
 use std::collections::BTreeSet;
 use std::path::Path;
 

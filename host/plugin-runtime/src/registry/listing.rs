@@ -3,12 +3,12 @@
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::convert;
 use crate::loading::code::CodeOrigin;
-use crate::loading::offer::CommandDefinition;
 use crate::loading::source::PluginSource;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
 use crate::registry::loaded::Loaded;
 use crate::registry::plugin_set::PluginSet;
+use pinion_plugin_offers::offer::CommandDefinition;
 use pinion_protocol::HookPoint;
 
 /// A loaded plugin, as `pinion plugin list` and `info` show it.

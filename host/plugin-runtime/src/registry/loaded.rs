@@ -5,11 +5,11 @@ use crate::calls::session::{Hold, Inheritance, SessionInstance};
 use crate::loading::describe::ListOffer;
 use crate::loading::generation::Generation;
 use crate::loading::instance_template::InstanceTemplate;
-use crate::loading::lists::{ListedTool, Lists};
-use crate::loading::offer::Description;
 use crate::loading::source::{PluginSource, Stamp};
 use crate::runtime_shared::Shared;
 use pinion_plugin_limits::{HOOK_MS, Limits};
+use pinion_plugin_offers::lists::{ListedTool, Lists};
+use pinion_plugin_offers::offer::Description;
 use std::sync::{Arc, OnceLock};
 
 /// A generation that answers calls.

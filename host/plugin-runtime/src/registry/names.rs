@@ -8,10 +8,10 @@
 
 use crate::load_error::LoadError;
 use crate::loading::generation::Generation;
-use crate::loading::lists::Lists;
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
 use crate::registry::slot::PluginSlot;
+use pinion_plugin_offers::lists::Lists;
 use std::sync::Arc;
 
 /// Checks the name of a new generation for the slot at `at` against all others. A plugin keeps its name as long as it

@@ -1,8 +1,8 @@
 //! The plugins that calls see: an immutable snapshot.
 
-use crate::loading::lists::ListedTool;
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::slot::PluginSlot;
+use pinion_plugin_offers::lists::ListedTool;
 use pinion_protocol::{HookPoint, Instructions, ToolDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The members of a tool's `extra` for the clients of a server: the resource that it is, and whether calls may be tasks.
 
-use crate::loading::offer::OfferedTool;
-use crate::loading::wording::check_line;
+use crate::offer::OfferedTool;
+use crate::wording::check_line;
 use pinion_protocol::served_tools::check_uri;
 use pinion_protocol::{Resource, ResourceAddress, TaskSupport, UriTemplate};
 use serde::Deserialize;
@@ -17,9 +17,11 @@ const MAX_VERSION: usize = 256;
 
 /// The properties of a tool that only clients of a server see.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Served {
-    pub(crate) resource: Option<Arc<Resource>>,
-    pub(crate) task: TaskSupport,
+pub struct Served {
+    /// The resource that the tool is.
+    pub resource: Option<Arc<Resource>>,
+    /// Whether calls may become tasks.
+    pub task: TaskSupport,
 }
 
 #[derive(Deserialize)]
@@ -35,7 +37,7 @@ struct ResourceExtra {
 
 impl Served {
     /// Returns whether the tool can be called by its name.
-    pub(crate) fn is_callable(&self) -> bool {
+    pub fn is_callable(&self) -> bool {
         self.resource.as_ref().is_none_or(|resource| !resource.is_only)
     }
 
@@ -43,7 +45,7 @@ impl Served {
     ///
     /// # Errors
     /// A member is invalid; the text completes "tool `x` …".
-    pub(crate) fn checked(tool: &OfferedTool, schema: &Value) -> Result<Self, String> {
+    pub fn checked(tool: &OfferedTool, schema: &Value) -> Result<Self, String> {
         let resource = tool.resource.as_deref().map(|resource| resource_of(resource, schema)).transpose();
         let task = match tool.task.as_deref() {
             None => TaskSupport::None,

@@ -1,15 +1,12 @@
 //! The tools and commands that a plugin offers, checked.
 //!
 //! A plugin lists them when it is loaded, without authority. One that exports `offers` may replace them while it runs:
-//! `registry::offers` asks it, and a [`Generation`](crate::loading::generation::Generation) checks the answer under the
-//! ceiling of its grants.
+//! the runtime asks it, and checks the answer under the ceiling of its grants.
 
-use crate::load_error::LoadError;
-use crate::loading::instance_template::InstanceTemplate;
-use crate::loading::offer::{CommandDefinition, Description, OfferedCommand, OfferedTool};
-use crate::loading::tool_extra::Served;
-use crate::loading::wording::{self, FoldedNames, ListBounds};
-use crate::manifest::is_name;
+use crate::names::{FoldedNames, is_name};
+use crate::offer::{CommandDefinition, Description, OfferedCommand, OfferedTool};
+use crate::tool_extra::Served;
+use crate::wording::{self, ListBounds};
 use pinion_protocol::text::{clip, exposed};
 use pinion_protocol::{Authority, Execution, Instructions, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
@@ -18,50 +15,67 @@ use std::sync::Arc;
 
 /// The tools and commands that a plugin offers.
 #[derive(Default, Clone)]
-pub(crate) struct Lists {
-    pub(crate) tools: Vec<ListedTool>,
-    pub(crate) commands: Vec<CommandDefinition>,
+pub struct Lists {
+    /// The tools.
+    pub tools: Vec<ListedTool>,
+    /// The commands.
+    pub commands: Vec<CommandDefinition>,
     /// Sentences for the system prompt.
-    pub(crate) instructions: Option<Instructions>,
-    pub(crate) tool_names: FoldedNames,
-    pub(crate) command_names: FoldedNames,
+    pub instructions: Option<Instructions>,
+    /// The names of the tools.
+    pub tool_names: FoldedNames,
+    /// The names of the commands.
+    pub command_names: FoldedNames,
+}
+
+/// The plugin whose lists are checked.
+pub struct ListingPlugin<'a> {
+    /// Its name.
+    pub name: &'a Arc<str>,
+    /// The number of its generation.
+    pub generation: u32,
+    /// The digest of its component.
+    pub digest: &'a blake3::Hash,
+    /// Cuts the effects of a tool to those that the plugin's grants make possible.
+    pub granted: &'a dyn Fn(Authority) -> Authority,
 }
 
 /// A tool, with its effects before those that no grant makes possible were removed.
 #[derive(Clone, PartialEq)]
-pub(crate) struct ListedTool {
-    pub(crate) definition: Arc<ToolDefinition>,
+pub struct ListedTool {
+    /// The definition for the model.
+    pub definition: Arc<ToolDefinition>,
     /// The effects that its author declared.
-    pub(crate) declared: Authority,
+    pub declared: Authority,
     /// The declared effects that the ceiling covers.
-    pub(crate) effects: Authority,
+    pub effects: Authority,
     /// JSON that each call gets back.
-    pub(crate) route: Option<Arc<str>>,
-    pub(crate) served: Served,
+    pub route: Option<Arc<str>>,
+    /// The properties that only clients of a server see.
+    pub served: Served,
 }
 
 impl Lists {
     /// Checks lists. `covered` cuts the declared effects of a tool of that name to those that it may have.
     ///
     /// # Errors
-    /// Something in the lists is invalid.
-    pub(crate) fn checked(
+    /// Something in the lists is invalid; the text says what the plugin does wrong.
+    pub fn checked(
         description: Description,
         bounds: ListBounds,
-        program: &InstanceTemplate,
-        digest: &blake3::Hash,
+        plugin: &ListingPlugin<'_>,
         covered: impl Fn(&str, Authority) -> Authority,
-    ) -> Result<Self, LoadError> {
-        wording::check_lists(&description, bounds).map_err(LoadError::Offer)?;
+    ) -> Result<Self, String> {
+        wording::check_lists(&description, bounds)?;
         let instructions = description.instructions.filter(|text| !text.trim().is_empty());
         let mut lists = Self {
-            instructions: instructions.map(|text| Instructions { plugin: program.name.clone(), text: text.into() }),
+            instructions: instructions.map(|text| Instructions { plugin: plugin.name.clone(), text: text.into() }),
             ..Self::default()
         };
-        let digest: Arc<str> = digest.to_hex().as_str().into();
+        let digest: Arc<str> = plugin.digest.to_hex().as_str().into();
         for tool in description.tools {
             let effects = covered(&tool.name, tool.effects);
-            let tool = checked_tool(tool, effects, program, &digest)?;
+            let tool = checked_tool(tool, effects, plugin, &digest)?;
             if !lists.tool_names.insert(&tool.definition.name) {
                 return Err(twice("tool", &tool.definition.name));
             }
@@ -69,8 +83,7 @@ impl Lists {
         }
         for command in description.commands {
             check_name("command", &command.name)?;
-            wording::check_command(&command)
-                .map_err(|problem| LoadError::Offer(format!("command `{}` {problem}", command.name)))?;
+            wording::check_command(&command).map_err(|problem| format!("command `{}` {problem}", command.name))?;
             if !lists.command_names.insert(&command.name) {
                 return Err(twice("command", &command.name));
             }
@@ -80,17 +93,17 @@ impl Lists {
     }
 
     /// Finds a tool by its name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&ListedTool> {
+    pub fn tool(&self, name: &str) -> Option<&ListedTool> {
         self.tools.iter().find(|tool| tool.definition.name == name)
     }
 
     /// Returns whether both offer the same.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         self.tools == other.tools && self.commands == other.commands && self.instructions == other.instructions
     }
 
     /// Removes tools and commands whose names a predicate takes. Returns phrases for the removed items.
-    pub(crate) fn remove_taken(
+    pub fn remove_taken(
         &mut self,
         tool_owner: impl Fn(&str) -> Option<String>,
         command_owner: impl Fn(&str) -> Option<String>,
@@ -120,7 +133,7 @@ impl Lists {
 
     /// Puts tools and commands into the order that they have in `before`, new ones last, and keeps equal definitions.
     /// Every change of a request before its end costs the vendor's cache of the rest.
-    pub(crate) fn in_order_of(mut self, before: &Self) -> Self {
+    pub fn in_order_of(mut self, before: &Self) -> Self {
         let places = |names: Vec<String>| -> HashMap<String, usize> {
             names.into_iter().enumerate().map(|(at, name)| (name, at)).collect()
         };
@@ -148,11 +161,11 @@ fn taken(what: &str, name: &str, owner: &str) -> String {
 fn checked_tool(
     tool: OfferedTool,
     effects: Authority,
-    program: &InstanceTemplate,
+    plugin: &ListingPlugin<'_>,
     digest: &Arc<str>,
-) -> Result<ListedTool, LoadError> {
+) -> Result<ListedTool, String> {
     check_name("tool", &tool.name)?;
-    let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
+    let offer = |problem: &str| format!("tool `{}` {problem}", tool.name);
     wording::check_tool(&tool).map_err(|problem| offer(&problem))?;
     let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
         .map_err(|e| offer(&format!("has an input schema that is not JSON: {e}")))?;
@@ -171,12 +184,12 @@ fn checked_tool(
         description: tool.description,
         input_schema,
         guidelines: tool.guidelines,
-        authority: program.authority.of_tool(effects),
+        authority: (plugin.granted)(effects),
         execution: if tool.is_sequential { Execution::Sequential } else { Execution::Parallel },
         source: ToolSource {
-            plugin: program.name.clone(),
+            plugin: plugin.name.clone(),
             digest: digest.clone(),
-            generation: program.number,
+            generation: plugin.generation,
             definition: "".into(),
             approved_by,
         },
@@ -224,16 +237,16 @@ fn required_first(schema: &mut Value) {
     *properties = ordered;
 }
 
-fn twice(what: &str, name: &str) -> LoadError {
-    LoadError::Offer(format!("offers the {what} `{name}` twice, or another one whose name looks like it"))
+fn twice(what: &str, name: &str) -> String {
+    format!("offers the {what} `{name}` twice, or another one whose name looks like it")
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
+fn check_name(what: &str, name: &str) -> Result<(), String> {
     if is_name(name) {
         return Ok(());
     }
     let shown = clip(&exposed(&clip(name, 80)).replace('\n', "⏎"), 160);
-    Err(LoadError::Offer(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`")))
+    Err(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`"))
 }
 
 fn command_from(command: OfferedCommand) -> CommandDefinition {

@@ -6,58 +6,68 @@ use serde::{Deserialize, Serialize};
 
 /// The tools and commands of a plugin, as it lists them when it is loaded or while it runs. Nothing in it is checked yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Description {
-    pub(crate) tools: Vec<OfferedTool>,
-    pub(crate) commands: Vec<OfferedCommand>,
+pub struct Description {
+    /// The tools.
+    pub tools: Vec<OfferedTool>,
+    /// The commands.
+    pub commands: Vec<OfferedCommand>,
     /// Sentences for the system prompt, from a plugin that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) instructions: Option<String>,
+    pub instructions: Option<String>,
     /// Phrases for the functions of a plain component that are no tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) skipped: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
 /// A tool, as its plugin lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OfferedTool {
-    pub(crate) name: String,
-    pub(crate) label: String,
-    pub(crate) description: String,
-    /// JSON text.
-    pub(crate) input_schema: String,
-    pub(crate) guidelines: Vec<String>,
-    pub(crate) effects: Authority,
+pub struct OfferedTool {
+    /// The name, by which a model calls it.
+    pub name: String,
+    /// The name for people.
+    pub label: String,
+    /// The description for the model.
+    pub description: String,
+    /// The schema of the arguments, as JSON text.
+    pub input_schema: String,
+    /// Sentences for the system prompt.
+    pub guidelines: Vec<String>,
+    /// The declared effects.
+    pub effects: Authority,
     /// The tool runs alone: other calls wait.
-    pub(crate) is_sequential: bool,
+    pub is_sequential: bool,
     /// A text that approvals depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bound_to: Option<String>,
+    pub bound_to: Option<String>,
     /// Names of arguments that identify the target of a call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) approved_by: Vec<String>,
+    pub approved_by: Vec<String>,
     /// JSON that each call gets back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) route: Option<String>,
+    pub route: Option<String>,
     /// JSON that makes the tool a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) resource: Option<String>,
+    pub resource: Option<String>,
     /// JSON that says whether calls may become tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) task: Option<String>,
+    pub task: Option<String>,
 }
 
 /// A command, as its plugin lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OfferedCommand {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) argument_hint: Option<String>,
+pub struct OfferedCommand {
+    /// The name without the slash.
+    pub name: String,
+    /// A description of one line.
+    pub description: String,
+    /// A placeholder for the argument, shown after the name.
+    pub argument_hint: Option<String>,
     /// The name of the application's action that the command stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) action: Option<String>,
+    pub action: Option<String>,
     /// The name of the action of the command without an argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bare_action: Option<String>,
+    pub bare_action: Option<String>,
 }
 
 /// A slash command.

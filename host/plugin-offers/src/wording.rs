@@ -3,10 +3,9 @@
 //! These texts go into every request to a model and into questions that a person answers. A text that breaks a bound is
 //! refused when the plugin is loaded, rather than cut, so that nothing depends on where it is shown.
 
-use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
+use crate::offer::{Description, OfferedCommand, OfferedTool};
 use pinion_protocol::text::{clip, find_unsafe};
 use serde_json::Value;
-use std::collections::HashSet;
 
 /// Bytes of a version.
 const MAX_VERSION: usize = 64;
@@ -35,7 +34,7 @@ const MAX_INSTRUCTIONS: usize = 8 * 1024;
 
 /// Bounds on a list of tools and commands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ListBounds {
+pub struct ListBounds {
     /// Tools, or commands.
     entries: usize,
     /// Bytes of all texts and schemas together.
@@ -43,77 +42,18 @@ pub(crate) struct ListBounds {
 }
 
 /// Bounds on the lists of a plugin that is loaded.
-pub(crate) const LOADED: ListBounds = ListBounds { entries: 128, total: 128 * 1024 };
+pub const LOADED: ListBounds = ListBounds { entries: 128, total: 128 * 1024 };
 /// Bounds on the lists of a plugin that runs.
-pub(crate) const RUNNING: ListBounds = ListBounds { entries: 1024, total: 1024 * 1024 };
-
-/// Folds a name in two ways, as it is read and as it is drawn. People could mistake one name for another when either form
-/// is equal. Both ignore case, `-` and `_`; the second also treats `1` and `I` as `l`, `0` as `o`, `rn` as `m` and `vv`
-/// as `w`.
-pub(crate) fn folded(name: &str) -> [String; 2] {
-    let letters = || name.chars().filter(|c| !matches!(c, '-' | '_'));
-    let shape = |c: char| match c {
-        '1' | 'I' => 'l',
-        '0' => 'o',
-        c => c.to_ascii_lowercase(),
-    };
-    let drawn: String = letters().map(shape).collect();
-    [letters().map(|c| c.to_ascii_lowercase()).collect(), drawn.replace("rn", "m").replace("vv", "w")]
-}
-
-/// A set of names, as they are read and as they are drawn.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct FoldedNames {
-    read: HashSet<String>,
-    drawn: HashSet<String>,
-}
-
-impl FoldedNames {
-    /// Creates the set of one plugin name, folded as [`is_alike`](crate::is_alike) compares it.
-    pub(crate) fn of_plugin(name: &str) -> Self {
-        let mut names = Self::default();
-        names.insert(name);
-        names.drawn = names.drawn.iter().map(|drawn| drawn.replace('5', "s")).collect();
-        names
-    }
-
-    /// Adds a name. Returns whether all other names in the set look different.
-    pub(crate) fn insert(&mut self, name: &str) -> bool {
-        let is_new = !self.has(name);
-        let [read, drawn] = folded(name);
-        self.read.insert(read);
-        self.drawn.insert(drawn);
-        is_new
-    }
-
-    /// The names as they are read, and as they are drawn.
-    pub(crate) fn forms(&self) -> [&HashSet<String>; 2] {
-        [&self.read, &self.drawn]
-    }
-
-    /// Returns whether the sets have names that look alike.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
-        !self.read.is_disjoint(&other.read) || !self.drawn.is_disjoint(&other.drawn)
-    }
-
-    /// Returns whether the set has a name that looks like this one.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        if self.read.is_empty() {
-            return false;
-        }
-        let [read, drawn] = folded(name);
-        self.read.contains(&read) || self.drawn.contains(&drawn)
-    }
-}
+pub const RUNNING: ListBounds = ListBounds { entries: 1024, total: 1024 * 1024 };
 
 /// Checks version and description of a manifest.
-pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), String> {
+pub fn check_manifest(version: &str, description: &str) -> Result<(), String> {
     check_bytes("version", version, MAX_VERSION, LineCount::One)?;
     check_bytes("description", description, MAX_ABOUT, LineCount::Many)
 }
 
 /// Checks the total size of everything that a plugin offers, and its instructions.
-pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Result<(), String> {
+pub fn check_lists(description: &Description, bounds: ListBounds) -> Result<(), String> {
     let Description { tools, commands, instructions, skipped: _ } = description;
     let ListBounds { entries, total: most } = bounds;
     if tools.len().max(commands.len()) > entries {
@@ -143,7 +83,7 @@ pub(crate) fn check_lists(description: &Description, bounds: ListBounds) -> Resu
 }
 
 /// Checks the texts of a tool and the size of its schema. Its name is checked elsewhere.
-pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
+pub fn check_tool(tool: &OfferedTool) -> Result<(), String> {
     check("label", &tool.label, LineCount::One)?;
     if tool.label.chars().count() > MAX_LABEL {
         return Err(format!("has a label of more than {MAX_LABEL} characters"));
@@ -171,7 +111,7 @@ pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
 }
 
 /// Checks the texts of a command, but not its name.
-pub(crate) fn check_command(command: &OfferedCommand) -> Result<(), String> {
+pub fn check_command(command: &OfferedCommand) -> Result<(), String> {
     check_bytes("description", &command.description, MAX_ABOUT, LineCount::Many)?;
     for (what, text) in [
         ("argument hint", &command.argument_hint),
@@ -184,7 +124,7 @@ pub(crate) fn check_command(command: &OfferedCommand) -> Result<(), String> {
 }
 
 /// Checks all names and texts in a schema. Values, such as the values of `enum`, may hold carriage returns.
-pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
+pub fn check_schema(schema: &Value) -> Result<(), String> {
     match schema {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
             check("name in its input schema", name, LineCount::One)?;
@@ -212,7 +152,7 @@ fn check_value(value: &Value) -> Result<(), String> {
 }
 
 /// Checks a text of one line; the second argument names it in the problem.
-pub(crate) fn check_line(what: &str, text: &str) -> Result<(), String> {
+pub fn check_line(what: &str, text: &str) -> Result<(), String> {
     check(what, text, LineCount::One)
 }
 
@@ -243,25 +183,6 @@ fn check(what: &str, text: &str, lines: LineCount) -> Result<(), String> {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn lookalike_names_are_found() {
-        let is_alike = |one: &str, other: &str| {
-            let mut names = FoldedNames::default();
-            names.insert(one) && names.has(other)
-        };
-        for (one, other) in [
-            ("shell", "SHELL"),
-            ("shell", "she11"),
-            ("shell", "s-h_ell"),
-            ("list", "LIST"),
-            ("list", "1ist"),
-            ("form", "forrn"),
-        ] {
-            assert!(is_alike(one, other) && is_alike(other, one), "{one} {other}");
-        }
-        assert!(!is_alike("read", "write") && !is_alike("t10", "t11") && !is_alike("tail", "tall"));
-    }
 
     #[test]
     fn manifest_texts_are_bounded_and_visible() {
