@@ -22,6 +22,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-files",
             "pinion-journal",
             "pinion-plugin-engine",
+            "pinion-plugin-functions",
             "pinion-plugin-journal",
             "pinion-plugin-limits",
             "pinion-plugin-offers",
@@ -34,6 +35,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ),
     ("pinion-plugin-storage", &["pinion-files"]),
     ("pinion-plugin-engine", &["pinion-files", "pinion-plugin-limits"]),
+    ("pinion-plugin-functions", &["pinion-plugin-offers", "pinion-protocol"]),
     ("pinion-plugin-journal", &["pinion-journal", "pinion-plugin-engine", "pinion-plugin-limits"]),
     ("pinion-plugin-limits", &["pinion-protocol", "pinion-workspace"]),
     ("pinion-plugin-offers", &["pinion-protocol"]),
@@ -163,6 +165,10 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-eval", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "pinion-tui"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
     ("pinion-plugin-engine", &["wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
+    (
+        "pinion-plugin-functions",
+        &["wasmtime-wasi", "tokio", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
+    ),
     ("pinion-plugin-journal", &["wasmtime-wasi-http", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-limits", &["reqwest", "hyper", "crossterm", "clap", "notify"]),
     (

@@ -7,9 +7,10 @@
 use crate::capability::table::Asks;
 use crate::contract_version::{API_VERSION, is_version, other_version, series_patch};
 use crate::loading::component_sizes::Sizes;
-use crate::plain::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
-use crate::plain::manifest::{file_plugin_name, is_plain_interface, plain_manifest};
+use crate::plain::manifest::{file_plugin_name, plain_manifest};
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
+use pinion_plugin_functions::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
+use pinion_plugin_functions::functions::is_plain_interface;
 use pinion_plugin_limits::{Limits, PartialLimits};
 use pinion_plugin_offers::names::is_name;
 use pinion_plugin_offers::wording;

@@ -7,9 +7,10 @@ use crate::capability::table::Asks;
 use crate::convert;
 use crate::loading::instance_template::InstanceTemplate;
 use crate::manifest::Inspection;
-use crate::plain::documentation::FunctionTexts;
+use crate::plain::asks::possible_effects;
 use crate::runtime_shared::Shared;
 use futures_util::FutureExt as _;
+use pinion_plugin_functions::documentation::FunctionTexts;
 use pinion_plugin_limits::{GuestError, PluginFault};
 use pinion_plugin_offers::offer::{Description, OfferedCommand, OfferedTool};
 use serde::Deserialize;
@@ -46,7 +47,7 @@ impl InstanceJob for Describe {
             passed.map_err(GuestError::SelfTest)?;
         }
         if let Some(functions) = live.functions() {
-            return Ok(functions.description(&self.texts, &self.asks).map_err(GuestError::List)?);
+            return Ok(functions.description(&self.texts, possible_effects(&self.asks)).map_err(GuestError::List)?);
         }
         let mut description = Description::default();
         if let Some(tools) = &exported.tools {

@@ -7,7 +7,7 @@ use crate::contract_version::API_VERSION;
 use crate::load_error::LoadError;
 use crate::loading::code::HeldCode;
 use crate::manifest::Exports;
-use crate::plain::functions::PlainFunctions;
+use pinion_plugin_functions::functions::PlainFunctions;
 use pinion_plugin_limits::{GuestError, Limits, Share};
 use pinion_protocol::HookPoint;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ pub(super) fn asks(bytes: &[u8]) -> Result<Asks, BinaryReaderError> {
 }
 
 /// Returns the effects that these asks make possible.
-pub(super) fn possible_effects(asks: &Asks) -> Authority {
+pub(crate) fn possible_effects(asks: &Asks) -> Authority {
     Authority {
         reads: asks.files.is_some(),
         writes: asks.files == Some(FileAccess::Write),

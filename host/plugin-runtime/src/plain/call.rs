@@ -2,9 +2,9 @@
 
 use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::Live;
-use crate::plain::arguments::arguments;
-use crate::plain::functions::{PlainFunction, PlainFunctions};
-use crate::plain::results::to_json;
+use pinion_plugin_functions::arguments::arguments;
+use pinion_plugin_functions::functions::{PlainFunction, PlainFunctions};
+use pinion_plugin_functions::results::to_json;
 use serde_json::Value;
 use wasmtime::component::Val;
 use wasmtime::component::types::Type;

@@ -3,6 +3,7 @@
 use crate::contract_version::API_VERSION;
 use crate::manifest::{Lifetime, Manifest};
 use crate::plain::asks::asks;
+use pinion_plugin_functions::functions::is_plain_interface;
 use pinion_plugin_limits::PartialLimits;
 use pinion_plugin_offers::names::{MAX_NAME_BYTES, is_name};
 use std::collections::BTreeSet;
@@ -10,11 +11,6 @@ use std::path::Path;
 
 /// The version of a component that names none.
 const NO_VERSION: &str = "0.0.0";
-
-/// Returns whether an exported instance may contain functions that become tools.
-pub(crate) fn is_plain_interface(name: &str) -> bool {
-    !name.starts_with("wasi:") && !name.starts_with("pinion:plugin/")
-}
 
 /// Returns the name of the plugin in a file without a manifest: the file's name, with `-` in place of other characters.
 /// `None` if nothing is left of it.

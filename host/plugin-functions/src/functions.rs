@@ -1,14 +1,12 @@
 //! The exported functions of a compiled component, and the tools that they become.
 
-use crate::capability::table::Asks;
-use crate::plain::asks::possible_effects;
-use crate::plain::documentation::{FunctionTexts, key, short_name};
-use crate::plain::manifest::is_plain_interface;
-use crate::plain::schema::SchemaBuilder;
-use crate::plain::signature::signature;
+use crate::documentation::{FunctionTexts, key, short_name};
+use crate::schema::SchemaBuilder;
+use crate::signature::signature;
 use pinion_plugin_offers::names::{FoldedNames, MAX_NAME_BYTES};
 use pinion_plugin_offers::offer::{Description, OfferedTool};
 use pinion_plugin_offers::wording;
+use pinion_protocol::Authority;
 use pinion_protocol::text::clip;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,21 +23,24 @@ const KEPT_NAME_BYTES: usize = 55;
 const MAX_LABEL: usize = 80;
 
 /// The functions of a plain component that are tools.
-pub(crate) struct PlainFunctions {
+pub struct PlainFunctions {
     functions: Vec<PlainFunction>,
     /// Phrases for the functions that are no tools, with the reasons.
     skipped: Vec<String>,
 }
 
 /// A function that is a tool.
-pub(crate) struct PlainFunction {
+pub struct PlainFunction {
     tool: String,
     interface: Option<String>,
     name: String,
     schema: Value,
-    pub(super) export: ComponentExportIndex,
-    pub(super) parameters: Vec<(String, Type)>,
-    pub(super) result: Option<Type>,
+    /// The function in the component.
+    pub export: ComponentExportIndex,
+    /// The names and types of the parameters.
+    pub parameters: Vec<(String, Type)>,
+    /// The type of the result.
+    pub result: Option<Type>,
 }
 
 /// An exported function.
@@ -52,7 +53,7 @@ struct ExportedFunction {
 
 impl PlainFunctions {
     /// Finds the functions, and names the tools after them and `plugin`.
-    pub(crate) fn from_component(component: &Component, plugin: &str) -> Self {
+    pub fn from_component(component: &Component, plugin: &str) -> Self {
         let mut found = Self { functions: Vec::new(), skipped: Vec::new() };
         let exported = exported_functions(component);
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -87,16 +88,15 @@ impl PlainFunctions {
     }
 
     /// Finds the function of a tool.
-    pub(super) fn by_tool(&self, tool: &str) -> Option<&PlainFunction> {
+    pub fn by_tool(&self, tool: &str) -> Option<&PlainFunction> {
         self.functions.iter().find(|function| function.tool == tool)
     }
 
-    /// Describes the tools.
+    /// Describes the tools, all with these effects.
     ///
     /// # Errors
     /// The component has no usable function; the text names the reasons.
-    pub(crate) fn description(&self, texts: &FunctionTexts, asks: &Asks) -> Result<Description, String> {
-        let effects = possible_effects(asks);
+    pub fn description(&self, texts: &FunctionTexts, effects: Authority) -> Result<Description, String> {
         let mut left = MAX_TOTAL_BYTES.saturating_sub(self.functions.iter().map(PlainFunction::size).sum());
         let tool = |function: &PlainFunction| {
             let tool = OfferedTool { effects, ..function.described(texts, left) };
@@ -195,6 +195,11 @@ fn exported_functions(component: &Component) -> Vec<ExportedFunction> {
         }
     }
     functions
+}
+
+/// Returns whether an exported instance may contain functions that become tools.
+pub fn is_plain_interface(name: &str) -> bool {
+    !name.starts_with("wasi:") && !name.starts_with("pinion:plugin/")
 }
 
 /// Names a tool `PLUGIN_FUNCTION`, or like the plugin if both are equal; with the interface if several have the function.

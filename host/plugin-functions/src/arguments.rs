@@ -1,6 +1,6 @@
 //! JSON as values of the component model.
 
-use crate::plain::schema::may_be_null;
+use crate::schema::may_be_null;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pinion_protocol::text::one_line;
@@ -15,7 +15,7 @@ const MAX_SHOWN: usize = 60;
 ///
 /// # Errors
 /// A value is missing or does not fit its type; the text names its path, such as `` `points[2].x` ``.
-pub(super) fn arguments(parameters: &[(String, Type)], input: &Value) -> Result<Vec<Val>, String> {
+pub fn arguments(parameters: &[(String, Type)], input: &Value) -> Result<Vec<Val>, String> {
     let Value::Object(members) = input else { return Err(mismatch("", "an object with the arguments", input)) };
     let mut path = String::new();
     let types = parameters.iter().map(|(name, ty)| (name.as_str(), ty.clone()));

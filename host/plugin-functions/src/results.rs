@@ -1,6 +1,6 @@
 //! Values of the component model as JSON, in the form that `schema` describes.
 
-use crate::plain::schema::may_be_null;
+use crate::schema::may_be_null;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use wasmtime::component::types::Type;
 const MAX_EXACT: u64 = 1 << 53;
 
 /// Converts a value of a type.
-pub(super) fn to_json(value: &Val, ty: &Type) -> Value {
+pub fn to_json(value: &Val, ty: &Type) -> Value {
     match (value, ty) {
         (Val::Bool(value), _) => json!(value),
         (Val::S8(value), _) => json!(value),

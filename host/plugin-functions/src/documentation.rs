@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The name of the section.
-pub(crate) const DOCUMENTATION_SECTION: &str = "package-docs";
+pub const DOCUMENTATION_SECTION: &str = "package-docs";
 
 /// Bytes of a section that is read.
 const MAX_BYTES: usize = 256 * 1024;
@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 4 * 1024;
 const VERSIONS: [u8; 2] = [0, 1];
 
 /// Texts by function, see [`key`].
-pub(crate) type FunctionTexts = BTreeMap<String, String>;
+pub type FunctionTexts = BTreeMap<String, String>;
 
 /// The key of a function's text: its interface without package and version, `#`, and its name; or the name alone.
 pub(crate) fn key(interface: Option<&str>, function: &str) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn short_name(interface: &str) -> &str {
 }
 
 /// Reads the section. One that cannot be read has no texts, because they only describe.
-pub(crate) fn function_texts(section: &[u8]) -> FunctionTexts {
+pub fn function_texts(section: &[u8]) -> FunctionTexts {
     let mut texts = FunctionTexts::new();
     let Some((version, json)) = section.split_first().filter(|_| section.len() <= MAX_BYTES) else { return texts };
     let Some(package) = VERSIONS.contains(version).then(|| serde_json::from_slice::<Value>(json).ok()).flatten() else {
