@@ -3,11 +3,13 @@
 //! `limits.toml` has the limits of a call, of loading and of the engine ([`Limits`], [`EngineLimits`]). [`Limiter`] and
 //! [`Deadline`] hold one call to its limits. Resources that all plugins need are shared out: memory, threads and places by
 //! [`Share`], the right to run by [`Permits`], file descriptors by [`Descriptors`]. A call that breaks down ends with a
-//! [`PluginFault`], which names the plugin, the limit and the line of the config that raises it.
+//! [`PluginFault`], which names the plugin, the limit and the line of the config that raises it. [`component_sizes`] bounds
+//! a component before anything is compiled.
 //!
 //! Errors format their message with `{}`; `{:#}` adds the causes and a last line `hint: …` with the remedy.
 
 mod backtrace;
+pub mod component_sizes;
 mod deadline;
 mod descriptors;
 mod fault;

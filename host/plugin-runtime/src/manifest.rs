@@ -6,11 +6,11 @@
 
 use crate::capability::table::Asks;
 use crate::contract_version::{API_VERSION, is_version, other_version, series_patch};
-use crate::loading::component_sizes::Sizes;
 use crate::plain::manifest::{file_plugin_name, plain_manifest};
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_functions::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
 use pinion_plugin_functions::functions::is_plain_interface;
+use pinion_plugin_limits::component_sizes::{Sizes, TooManyParts};
 use pinion_plugin_limits::{Limits, PartialLimits};
 use pinion_plugin_offers::names::is_name;
 use pinion_plugin_offers::wording;
@@ -161,6 +161,12 @@ pub enum ManifestError {
     /// No function to call.
     #[error("exports no tools, commands, hooks or `lifecycle` of `pinion:plugin@{API_VERSION}`")]
     NoExports,
+}
+
+impl From<TooManyParts> for ManifestError {
+    fn from(TooManyParts { what, limit }: TooManyParts) -> Self {
+        Self::TooMany { what, limit }
+    }
 }
 
 impl Inspection {

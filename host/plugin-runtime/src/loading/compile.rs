@@ -4,11 +4,11 @@
 //! [`Compiler`]. Without one, only components of moderate [`Weight`] are compiled, on a thread.
 
 use crate::load_error::LoadError;
-use crate::loading::component_sizes::Weight;
 use crate::loading::source::PluginSource;
 use crate::loading::{alone, blocking};
 use crate::runtime_shared::Shared;
 use pinion_plugin_engine::{Compiler, Sharing};
+use pinion_plugin_limits::component_sizes::Weight;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,12 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
-//! [`source`] reads the bytes; [`component_sizes`] bounds their contents; [`compile`] has them compiled by
+//! [`source`] reads the bytes, which [`crate::manifest`] inspects; [`compile`] has them compiled by
 //! `pinion-plugin-engine`, or takes their code from its cache; [`describe`] asks the plugin for its offer,
 //! `pinion-plugin-offers` checks the answer, and [`description_cache`], [`index`] and [`last_offer`] remember it; and
 //! [`generation`] goes through these steps.
 
 pub(crate) mod code;
 pub(crate) mod compile;
-pub(crate) mod component_sizes;
 pub(crate) mod describe;
 pub(crate) mod description_cache;
 pub(crate) mod generation;

@@ -3,7 +3,6 @@
 //! [`Sizes`] are counted while the sections are read, before anything is compiled. [`Weight`] reads function bodies; it is
 //! only used where no child process bounds a compile.
 
-use crate::manifest::ManifestError;
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 /// Levels of nested components and modules. `wasm-tools compose` nests two or three deep.
@@ -23,9 +22,19 @@ const MAX_TYPES: u64 = 250_000;
 /// Imports of the component itself. This host has fewer than 100 interfaces.
 const MAX_COMPONENT_IMPORTS: u64 = 1_000;
 
+/// A component has more parts of a kind than may be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("has more than {limit} {what}, the limit of loading")]
+pub struct TooManyParts {
+    /// The plural noun of the parts.
+    pub what: &'static str,
+    /// The limit.
+    pub limit: u64,
+}
+
 /// Counts the parts of a component, payload by payload.
 #[derive(Debug, Default)]
-pub(crate) struct Sizes {
+pub struct Sizes {
     nesting: usize,
     modules: u64,
     functions: u64,
@@ -37,7 +46,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// The depth of the last payload.
-    pub(crate) fn nesting(&self) -> usize {
+    pub fn nesting(&self) -> usize {
         self.nesting
     }
 
@@ -45,7 +54,7 @@ impl Sizes {
     ///
     /// # Errors
     /// The component exceeds a limit.
-    pub(crate) fn count_payload(&mut self, payload: &Payload<'_>) -> Result<(), ManifestError> {
+    pub fn count_payload(&mut self, payload: &Payload<'_>) -> Result<(), TooManyParts> {
         self.sections += 1;
         match payload {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
@@ -83,8 +92,8 @@ impl Sizes {
     }
 }
 
-fn check(what: &'static str, found: u64, limit: u64) -> Result<(), ManifestError> {
-    if found > limit { Err(ManifestError::TooMany { what, limit }) } else { Ok(()) }
+fn check(what: &'static str, found: u64, limit: u64) -> Result<(), TooManyParts> {
+    if found > limit { Err(TooManyParts { what, limit }) } else { Ok(()) }
 }
 
 /// An estimate of the cost of compiling, for a process that cannot stop a compile.
@@ -93,7 +102,7 @@ fn check(what: &'static str, found: u64, limit: u64) -> Result<(), ManifestError
 /// of 9 KB with 1,000 nested loops and 200 variables takes 6.5 s and 390 MB, because Cranelift keeps a value
 /// for each variable at the head of each loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub struct Weight {
     /// Bytes of function bodies.
     code: u64,
     /// The sum of the squares of the functions' bytes.
@@ -104,7 +113,7 @@ pub(crate) struct Weight {
 
 impl Weight {
     /// Estimates the cost of a component. Parts that cannot be parsed count nothing: they do not compile either.
-    pub(crate) fn from_component(bytes: &[u8]) -> Self {
+    pub fn from_component(bytes: &[u8]) -> Self {
         let mut weight = Self::default();
         for payload in Parser::new(0).parse_all(bytes) {
             match payload {
@@ -124,7 +133,7 @@ impl Weight {
     }
 
     /// Returns whether the component compiles within seconds. The largest built-in plugin has 250 KB of code.
-    pub(crate) fn is_moderate(&self) -> bool {
+    pub fn is_moderate(&self) -> bool {
         self.code <= 8 * 1024 * 1024 && self.squares <= 20_000_000_000 && self.loops <= 500_000
     }
 }
