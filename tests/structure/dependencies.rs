@@ -21,6 +21,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-exclusions",
             "pinion-files",
             "pinion-journal",
+            "pinion-plugin-contract",
             "pinion-plugin-engine",
             "pinion-plugin-functions",
             "pinion-plugin-journal",
@@ -35,6 +36,16 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ),
     ("pinion-plugin-storage", &["pinion-files"]),
     ("pinion-plugin-engine", &["pinion-files", "pinion-plugin-limits"]),
+    (
+        "pinion-plugin-contract",
+        &[
+            "pinion-plugin-journal",
+            "pinion-plugin-programs",
+            "pinion-plugin-storage",
+            "pinion-protocol",
+            "pinion-workspace",
+        ],
+    ),
     ("pinion-plugin-functions", &["pinion-plugin-offers", "pinion-protocol"]),
     ("pinion-plugin-journal", &["pinion-journal", "pinion-plugin-engine", "pinion-plugin-limits"]),
     ("pinion-plugin-limits", &["pinion-protocol", "pinion-workspace"]),
@@ -165,6 +176,10 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-eval", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "pinion-tui"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
     ("pinion-plugin-engine", &["wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
+    (
+        "pinion-plugin-contract",
+        &["wasmtime-wasi", "tokio", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
+    ),
     (
         "pinion-plugin-functions",
         &["wasmtime-wasi", "tokio", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],

@@ -47,11 +47,7 @@
 //! To follow a call, read `calls::executor`, `registry` and `calls::instance`; its imports are in `host` and `capability`.
 //! To follow a load, read `registry::load`, `loading::generation` and `manifest`.
 
-mod bindings;
 mod capability;
-mod contract_version;
-mod convert;
-mod encoding;
 mod host_info;
 mod load_error;
 mod loading;
@@ -99,6 +95,9 @@ mod host {
     pub(crate) mod workspace;
 }
 
+// Imports name the contract's types by `crate::bindings`.
+use pinion_plugin_contract::{bindings, convert};
+
 pub use calls::commands::{CommandError, Completion, HostAction};
 pub use capability::agents::AgentsGrant;
 pub use capability::definition::{GrantContext, Switch};
@@ -116,7 +115,6 @@ pub use capability::secrets::{
 pub use capability::session::SessionAccess;
 pub use capability::storage::{StorageGrant, StorageQuota};
 pub use capability::table::{Asks, GrantTable, Grants, UnknownCapability, capability_forms};
-pub use contract_version::API_VERSION;
 pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use load_error::LoadError;
 pub use loading::code::CodeOrigin;
@@ -124,6 +122,7 @@ pub use loading::source::{FileOrigin, PluginSource};
 pub use manifest::{Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApi, OpenApiError};
+pub use pinion_plugin_contract::version::API_VERSION;
 pub use pinion_plugin_engine::{
     CacheKey, Compiler, EngineError, MAX_COMPONENT_BYTES, ReadError, compile_for_parent, read_component,
 };

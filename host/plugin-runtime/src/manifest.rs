@@ -5,8 +5,8 @@
 //! the section and without exports of `pinion:plugin` has a manifest that [`crate::plain`] derives.
 
 use crate::capability::table::Asks;
-use crate::contract_version::{API_VERSION, is_version, other_version, series_patch};
 use crate::plain::manifest::{file_plugin_name, plain_manifest};
+use pinion_plugin_contract::version::{API_VERSION, is_version, other_version, series_patch};
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_functions::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
 use pinion_plugin_functions::functions::is_plain_interface;

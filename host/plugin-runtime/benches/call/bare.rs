@@ -13,7 +13,7 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 mod bindings {
     wasmtime::component::bindgen!({
-        path: "wit",
+        path: "../../wit",
         world: "tool-plugin",
         exports: { default: async },
     });

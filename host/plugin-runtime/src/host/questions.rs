@@ -1,7 +1,6 @@
 //! `questions`: several questions of a call at once, each under the grant that it would need alone.
 
 use crate::bindings::pinion::plugin::questions::{self, Answer, Directory, NamedQuestion, Question, QuestionError};
-use crate::bindings::pinion::plugin::{model::ModelError, ui::UiError};
 use crate::calls::state::State;
 use crate::capability::model::import::{Reserved, request_bytes};
 use crate::capability::ui::import::{form_schema, unanswered};
@@ -190,30 +189,6 @@ fn file_uri(path: &Path) -> String {
         }
     }
     uri
-}
-
-impl From<UiError> for QuestionError {
-    fn from(error: UiError) -> Self {
-        match error {
-            UiError::Denied(text) => Self::Denied(text),
-            UiError::Headless => Self::Headless,
-            UiError::Dismissed => Self::Dismissed,
-            UiError::Cancelled => Self::Cancelled,
-            UiError::Invalid(text) => Self::Invalid(text),
-        }
-    }
-}
-
-impl From<ModelError> for QuestionError {
-    fn from(error: ModelError) -> Self {
-        match error {
-            ModelError::Denied(text) => Self::Denied(text),
-            ModelError::Invalid(text) => Self::Invalid(text),
-            ModelError::BudgetExceeded(text) => Self::BudgetExceeded(text),
-            ModelError::Cancelled => Self::Cancelled,
-            ModelError::Failed(text) => Self::Failed(text),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use crate::calls::idle::IdleInstances;
 use crate::calls::state::State;
 use crate::capability::authority::PluginAuthority;
-use crate::contract_version::API_VERSION;
 use crate::load_error::LoadError;
 use crate::loading::code::HeldCode;
 use crate::manifest::Exports;
+use pinion_plugin_contract::version::API_VERSION;
 use pinion_plugin_functions::functions::PlainFunctions;
 use pinion_plugin_limits::{GuestError, Limits, Share};
 use pinion_protocol::HookPoint;

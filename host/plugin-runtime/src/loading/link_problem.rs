@@ -1,6 +1,6 @@
 //! The message for a component that does not link.
 
-use crate::contract_version::other_version;
+use pinion_plugin_contract::version::other_version;
 use std::collections::BTreeSet;
 
 /// The beginnings of the interfaces that a component may import.

@@ -1,8 +1,8 @@
 //! The manifest that stands for a plain component without one.
 
-use crate::contract_version::API_VERSION;
 use crate::manifest::{Lifetime, Manifest};
 use crate::plain::asks::asks;
+use pinion_plugin_contract::version::API_VERSION;
 use pinion_plugin_functions::functions::is_plain_interface;
 use pinion_plugin_limits::PartialLimits;
 use pinion_plugin_offers::names::{MAX_NAME_BYTES, is_name};

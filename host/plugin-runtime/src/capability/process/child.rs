@@ -5,7 +5,7 @@ use super::import::surroundings;
 use crate::bindings::pinion::plugin::child_process::{self, Exit, OutputStream, ReadResult};
 use crate::bindings::pinion::plugin::process::{Command, ProcessError};
 use crate::calls::state::{MAX_CHILDREN, State};
-use pinion_plugin_programs::{ChildProgram, ChildWait, OutputSource, ProgramExit, ProgramRead};
+use pinion_plugin_programs::{ChildProgram, ChildWait, OutputSource};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::Resource;
@@ -114,21 +114,5 @@ impl State {
     fn wait_for(&self, timeout_ms: u32) -> ChildWait {
         let time = Duration::from_millis(timeout_ms.into());
         ChildWait { until: Instant::now() + time, token: self.call.deadline.token().clone() }
-    }
-}
-
-impl From<ProgramRead> for ReadResult {
-    fn from(read: ProgramRead) -> Self {
-        match read {
-            ProgramRead::Data(bytes) => Self::Data(bytes),
-            ProgramRead::End => Self::End,
-            ProgramRead::TimedOut => Self::TimedOut,
-        }
-    }
-}
-
-impl From<ProgramExit> for Exit {
-    fn from(ProgramExit { code, signal }: ProgramExit) -> Self {
-        Self { code, signal }
     }
 }

@@ -2,14 +2,12 @@
 
 use super::Process;
 use crate::bindings::pinion::plugin::child_process;
-use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, ProcessError, Variable};
+use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::secrets::Secrets;
 use pinion_plugin_journal::linker::Linker;
-use pinion_plugin_programs::{
-    CapturedOutput, Confinement, ProgramCommand, ProgramError, ProgramOutput, ProgramRun, ProgramSetup,
-};
+use pinion_plugin_programs::{Confinement, ProgramRun, ProgramSetup};
 use pinion_redact::Secrets as Redacted;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::sync::Arc;
@@ -93,46 +91,4 @@ async fn environment(
 async fn value_of(authority: &CallAuthority, name: &str) -> Result<SecretString, String> {
     let grant = Secrets::granted(authority, name).map_err(|denied| denied.to_string())?;
     grant.source.value(name).await.map_err(|error| error.to_string())
-}
-
-impl From<Command> for ProgramCommand {
-    fn from(command: Command) -> Self {
-        Self {
-            program: command.program,
-            arguments: command.args,
-            working_directory: command.working_directory,
-            stdin: command.stdin,
-        }
-    }
-}
-
-impl From<ProgramOutput> for Output {
-    fn from(output: ProgramOutput) -> Self {
-        Self {
-            exit_code: output.exit.code,
-            signal: output.exit.signal,
-            stdout: output.stdout.into(),
-            stderr: output.stderr.into(),
-            spilled_to: output.spilled_to,
-            duration_ms: u32::try_from(output.duration.as_millis()).unwrap_or(u32::MAX),
-        }
-    }
-}
-
-impl From<CapturedOutput> for Captured {
-    fn from(CapturedOutput { head, tail, total }: CapturedOutput) -> Self {
-        Self { head, tail, total }
-    }
-}
-
-impl From<ProgramError> for ProcessError {
-    fn from(error: ProgramError) -> Self {
-        match error {
-            ProgramError::Refused(text) => Self::Denied(text),
-            ProgramError::NotFound(text) => Self::NotFound(text),
-            ProgramError::TimedOut(output) => Self::TimedOut(output.into()),
-            ProgramError::Cancelled(output) => Self::Cancelled(output.into()),
-            ProgramError::Io(text) => Self::Io(text),
-        }
-    }
 }

@@ -6,7 +6,7 @@ use crate::calls::state::State;
 use crate::capability::authority::Denied;
 use crate::capability::definition::Capability as _;
 use pinion_plugin_journal::linker::Linker;
-use pinion_plugin_storage::{ExpectedVersion, StorageLocation, StoreError, ValueStore};
+use pinion_plugin_storage::{ExpectedVersion, StorageLocation, ValueStore};
 use std::sync::Arc;
 use wasmtime::component::HasSelf;
 
@@ -117,16 +117,5 @@ impl State {
 impl From<Denied> for StorageError {
     fn from(denied: Denied) -> Self {
         Self::Denied(denied.to_string())
-    }
-}
-
-impl From<StoreError> for StorageError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Invalid(text) => Self::Invalid(text),
-            StoreError::Quota(left) => Self::QuotaExceeded(left),
-            StoreError::Changed => Self::Changed,
-            StoreError::Io(text) => Self::Io(text),
-        }
     }
 }

@@ -3,14 +3,12 @@
 //! The crate `pinion-workspace` does the work. Here, each call's authority is checked, paths are resolved to places that
 //! it may use, and the ledger counts the files and bytes.
 
-mod convert;
-
-use self::convert::{search_options, walk_options};
 use crate::bindings::pinion::plugin::workspace::{self as wit, ReplaceError};
 use crate::calls::state::State;
 use crate::capability::authority::Denied;
 use crate::capability::files::place::{GrantedLocation, Unopened};
 use cap_std::fs::Dir;
+use pinion_plugin_contract::workspace::{search_options, walk_options};
 use pinion_workspace::grants::access::FileAccess;
 use pinion_workspace::grants::roots::{OpenRoot, find};
 use pinion_workspace::paths::beneath::{AtEnd, Spot, find_or_make};

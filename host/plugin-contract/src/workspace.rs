@@ -6,7 +6,7 @@ use pinion_workspace::{
 };
 
 /// Converts the options of a walk. The caller resolves its root.
-pub(super) fn walk_options(options: wit::WalkOptions) -> WalkOptions {
+pub fn walk_options(options: wit::WalkOptions) -> WalkOptions {
     WalkOptions {
         globs: options.globs,
         types: options.types,
@@ -18,7 +18,7 @@ pub(super) fn walk_options(options: wit::WalkOptions) -> WalkOptions {
 }
 
 /// Converts the options of a search.
-pub(super) fn search_options(options: wit::SearchOptions) -> SearchOptions {
+pub fn search_options(options: wit::SearchOptions) -> SearchOptions {
     SearchOptions {
         pattern: options.pattern,
         regex: options.regex,

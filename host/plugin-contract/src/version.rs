@@ -12,20 +12,20 @@ pub const API_VERSION: &str = "0.1.0";
 const API_SERIES: &str = "0.1.";
 
 /// Returns whether a text can be the version of a package: at most 40 of `a-z A-Z 0-9 . + -`.
-pub(crate) fn is_version(text: &str) -> bool {
+pub fn is_version(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'+' | b'-');
     (1..=40).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 /// Returns the patch number of a version with the types that this host speaks.
-pub(crate) fn series_patch(version: &str) -> Option<u32> {
+pub fn series_patch(version: &str) -> Option<u32> {
     let patch = version.strip_prefix(API_SERIES)?;
     patch.bytes().all(|byte| byte.is_ascii_digit()).then(|| patch.parse().ok())?
 }
 
 /// Returns the version of an interface of the contract whose types differ from the types of this host. The linker compares
 /// interfaces of the same series itself, function by function.
-pub(crate) fn other_version(interface: &str) -> Option<&str> {
+pub fn other_version(interface: &str) -> Option<&str> {
     let (_, version) = interface.strip_prefix("pinion:plugin/")?.split_once('@')?;
     series_patch(version).is_none().then_some(version)
 }

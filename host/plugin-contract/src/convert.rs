@@ -6,7 +6,7 @@ use pinion_protocol::{Authority, Content, Display, Image, ToolError, ToolOutput}
 use serde_json::Value;
 
 /// Parts that one result or update may have.
-pub(crate) const MAX_PARTS: usize = 1000;
+pub const MAX_PARTS: usize = 1000;
 /// Bytes that a part counts besides its text or picture: roughly its overhead wherever it is kept or written.
 const PART_BYTES: usize = 64;
 /// Bytes that the details of one result may have.
@@ -17,12 +17,13 @@ const MAX_DETAILS_VALUES: usize = 100_000;
 const MAX_LANGUAGE_BYTES: usize = 64;
 
 /// Returns at most `limit` bytes of `text`, cut at the end of a character.
-pub(crate) fn clip(text: &str, limit: usize) -> &str {
+#[inline]
+pub fn clip(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
 /// Converts one part of a result or update.
-pub(crate) fn content(part: wit::Content) -> Content {
+pub fn content(part: wit::Content) -> Content {
     match part {
         wit::Content::Text(text) => Content::Text { text },
         wit::Content::Image(image) => Content::Image(Image { media_type: image.media_type, data: image.data }),
@@ -32,7 +33,7 @@ pub(crate) fn content(part: wit::Content) -> Content {
 }
 
 /// Returns the bytes that content counts against the output limit. The first part counts by its size alone.
-pub(crate) fn contents_bytes(content: &[wit::Content]) -> usize {
+pub fn contents_bytes(content: &[wit::Content]) -> usize {
     let sizes: usize = content.iter().map(content_bytes).sum();
     sizes + PART_BYTES * content.len().saturating_sub(1)
 }
@@ -45,17 +46,17 @@ fn content_bytes(part: &wit::Content) -> usize {
 }
 
 /// Returns whether a part is an empty text.
-pub(crate) fn is_empty(part: &wit::Content) -> bool {
+pub fn is_empty(part: &wit::Content) -> bool {
     matches!(part, wit::Content::Text(text) | wit::Content::Other(text) if text.is_empty())
 }
 
 /// Returns the bytes that a result counts against the output limit.
-pub(crate) fn output_bytes(output: &wit::ToolOutput) -> usize {
+pub fn output_bytes(output: &wit::ToolOutput) -> usize {
     shown_bytes(output.details.as_ref(), &output.display, output.extra.as_ref()) + contents_bytes(&output.content)
 }
 
 /// Returns the bytes that an error counts against the output limit.
-pub(crate) fn error_bytes(error: &wit::ToolError) -> usize {
+pub fn error_bytes(error: &wit::ToolError) -> usize {
     let shown = shown_bytes(error.details.as_ref(), &error.display, error.extra.as_ref());
     error.message.len() + shown + contents_bytes(&error.content)
 }
@@ -73,7 +74,7 @@ fn shown_bytes(details: Option<&String>, display: &wit::Display, extra: Option<&
 ///
 /// # Errors
 /// The content or the details break the contract; the text completes "the plugin returned …".
-pub(crate) fn tool_error(tool: &str, error: wit::ToolError) -> Result<Result<ToolOutput, ToolError>, String> {
+pub fn tool_error(tool: &str, error: wit::ToolError) -> Result<Result<ToolOutput, ToolError>, String> {
     let wit::ToolError { kind, message, retryable, content, details, display, .. } = error;
     if !content.is_empty() && kind != wit::ErrorKind::Cancelled {
         let output = tool_output(wit::ToolOutput { content, details, display, extra: None })?;
@@ -93,7 +94,7 @@ pub(crate) fn tool_error(tool: &str, error: wit::ToolError) -> Result<Result<Too
 ///
 /// # Errors
 /// The result breaks the contract; the text completes "the plugin returned …".
-pub(crate) fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String> {
+pub fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String> {
     let had_content = !output.content.is_empty();
     let parts: Vec<wit::Content> = output.content.into_iter().filter(|part| !is_empty(part)).collect();
     if parts.len() > MAX_PARTS {
@@ -121,8 +122,11 @@ pub(crate) fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String>
     })
 }
 
-/// Converts the result of a call for the plugin that made it. One that is marked as failed is an error with content.
-pub(crate) fn for_guest(output: ToolOutput) -> Result<wit::ToolOutput, wit::ToolError> {
+/// Converts the result of a call for the plugin that made it.
+///
+/// # Errors
+/// The result is marked as failed: it becomes an error with content.
+pub fn for_guest(output: ToolOutput) -> Result<wit::ToolOutput, wit::ToolError> {
     let ToolOutput { content, is_error, details, display } = output;
     let content: Vec<wit::Content> = content.into_iter().filter_map(content_for_guest).collect();
     let (details, extra) = (details.map(|details| details.to_string()), None);
@@ -152,7 +156,10 @@ fn content_for_guest(part: Content) -> Option<wit::Content> {
 }
 
 /// Converts the outcome of a call for a hook.
-pub(crate) fn guest_outcome(outcome: &CallOutcome) -> Result<wit::ToolOutput, wit::ToolError> {
+///
+/// # Errors
+/// The call failed: its outcome becomes an error.
+pub fn guest_outcome(outcome: &CallOutcome) -> Result<wit::ToolOutput, wit::ToolError> {
     let CallOutcome { content, details, display, failure } = outcome;
     let details = details.as_ref().map(Value::to_string);
     let display = match display {
@@ -193,7 +200,7 @@ fn guest_content(part: &Content) -> Option<wit::Content> {
 ///
 /// # Errors
 /// The outcome breaks the contract; the text completes "the plugin returned …".
-pub(crate) fn outcome(tool: &str, revised: Result<wit::ToolOutput, wit::ToolError>) -> Result<CallOutcome, String> {
+pub fn outcome(tool: &str, revised: Result<wit::ToolOutput, wit::ToolError>) -> Result<CallOutcome, String> {
     let result = match revised {
         Ok(output) => tool_output(output).map(Ok),
         Err(error) => tool_error(tool, error),
@@ -205,7 +212,7 @@ pub(crate) fn outcome(tool: &str, revised: Result<wit::ToolOutput, wit::ToolErro
 }
 
 /// Converts the error of a call for the plugin that made it.
-pub(crate) fn error_for_guest(error: &ToolError) -> wit::ToolError {
+pub fn error_for_guest(error: &ToolError) -> wit::ToolError {
     use wit::ErrorKind as Kind;
     let (kind, message, retryable) = match error {
         ToolError::UnknownTool { .. } => (Kind::NotFound, error.for_model(), false),
@@ -220,7 +227,7 @@ pub(crate) fn error_for_guest(error: &ToolError) -> wit::ToolError {
 }
 
 /// Converts effects that a plugin declares.
-pub(crate) fn authority(flags: wit::Effects) -> Authority {
+pub fn authority(flags: wit::Effects) -> Authority {
     Authority {
         reads: flags.contains(wit::Effects::READS),
         writes: flags.contains(wit::Effects::WRITES),
@@ -232,7 +239,7 @@ pub(crate) fn authority(flags: wit::Effects) -> Authority {
 }
 
 /// Converts effects for a plugin.
-pub(crate) fn effects(authority: Authority) -> wit::Effects {
+pub fn effects(authority: Authority) -> wit::Effects {
     let flags = [
         (authority.reads, wit::Effects::READS),
         (authority.writes, wit::Effects::WRITES),
@@ -245,7 +252,8 @@ pub(crate) fn effects(authority: Authority) -> wit::Effects {
 }
 
 /// Returns a count as the contract has it: a larger number becomes the largest value.
-pub(crate) fn count(number: u64) -> u32 {
+#[inline]
+pub fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
