@@ -142,6 +142,11 @@ impl PlainFunction {
         Ok(checked)
     }
 
+    /// Its interface, and its name there.
+    pub fn full_name(&self) -> (Option<&str>, &str) {
+        (self.interface.as_deref(), &self.name)
+    }
+
     /// Bytes of the parts that no lack of room shortens.
     fn size(&self) -> usize {
         self.schema.to_string().len() + self.tool.len()

@@ -15,6 +15,15 @@ pub trait EncodeValue {
     fn encode(&self, out: &mut Vec<u8>);
 }
 
+/// Values that were encoded by their types.
+pub struct EncodedValues(pub Vec<u8>);
+
+impl EncodeValue for EncodedValues {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+}
+
 /// Appends a number, seven bits a byte.
 #[inline]
 pub fn encode_number(mut number: u64, out: &mut Vec<u8>) {
@@ -50,6 +59,13 @@ macro_rules! numbers {
     )+};
 }
 numbers!(u16, u32, u64);
+
+/// The sign is the lowest bit.
+impl EncodeValue for i64 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_number(((*self << 1) ^ (*self >> 63)).cast_unsigned(), out);
+    }
+}
 
 impl EncodeValue for str {
     #[inline]

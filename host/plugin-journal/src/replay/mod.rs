@@ -4,9 +4,9 @@
 //! next recorded import and returns the recorded result, decoded by its type. So nothing that a component does here
 //! reaches files, programs or the network.
 
-mod value;
+pub mod value;
 
-use self::value::{ReplayedResource, decode, encode, print, print_next};
+use self::value::{ReplayedResource, decode, encode_all, print, print_next};
 use crate::linker::unversioned;
 use pinion_journal::difference::{CallDifference, ReplayVerdict};
 use pinion_journal::event::{CallOutcome, CallRecord, INSTANTIATION, ImportRecord, JournalValue};
@@ -84,19 +84,24 @@ impl CallReplayer {
 
     /// Prints the arguments of a call, one text for each.
     pub fn arguments(&self, component: &ReplayableComponent, call: &CallRecord) -> Vec<String> {
-        let Some((interface, function)) = call.export.split_once('#') else { return Vec::new() };
-        let of = component.component.component_type();
-        let engine = self.engine.wasmtime();
-        let exports = of.exports(engine).find(|(name, _)| unversioned(name) == interface);
-        let Some(ComponentItem::ComponentInstance(exports)) = exports.map(|(_, item)| item.ty) else {
-            return Vec::new();
-        };
-        let function = exports.get_export(engine, function).map(|item| item.ty);
-        let Some(ComponentItem::ComponentFunc(function)) = function else { return Vec::new() };
+        let Some(function) = self.function(component, &call.export) else { return Vec::new() };
         let (mut store, types) = (self.store(u64::MAX), function.params().map(|(_, of)| of));
         let Some(mut bytes) = call.arguments.bytes() else { return Vec::new() };
         let store = &mut store.as_context_mut();
         types.map(|of| print_next(&mut bytes, &of, store)).collect()
+    }
+
+    /// Finds the type of an export by its name in a journal.
+    fn function(&self, component: &ReplayableComponent, export: &str) -> Option<ComponentFunc> {
+        let (of, engine) = (component.component.component_type(), self.engine.wasmtime());
+        let (interface, function) = export.split_once('#').map_or((export, None), |(name, of)| (name, Some(of)));
+        let found = of.exports(engine).find(|(name, _)| unversioned(name) == interface).map(|(_, item)| item.ty);
+        let found = match (found?, function) {
+            (ComponentItem::ComponentInstance(exports), Some(function)) => exports.get_export(engine, function)?.ty,
+            (found, None) => found,
+            _ => return None,
+        };
+        if let ComponentItem::ComponentFunc(function) = found { Some(function) } else { None }
     }
 
     fn store(&self, memory_limit: u64) -> Store<Replayed> {
@@ -213,21 +218,21 @@ async fn invoke(store: &mut Store<Replayed>, function: Func, mut arguments: &[u8
     let results: Vec<Type> = of.results().collect();
     let mut returned = vec![Val::Bool(false); results.len()];
     function.call_async(&mut *store, &parameters, &mut returned).await?;
-    let mut encoded = Vec::new();
-    for (value, of) in returned.iter().zip(&results) {
-        encode(value, of, &mut store.as_context_mut(), &mut encoded)?;
-    }
-    Ok(encoded)
+    Ok(encode_all(&returned, results.iter(), &mut store.as_context_mut())?.0)
 }
 
-/// Finds an export by its interface without a version and its name.
+/// Finds an export by its name in a journal: with its interface without a version, or alone for a plain component's
+/// function outside interfaces.
 fn export(
     store: &mut Store<Replayed>,
     component: &ReplayableComponent,
     instance: Instance,
     name: &str,
 ) -> Option<Func> {
-    let (interface, function) = name.split_once('#')?;
+    let Some((interface, function)) = name.split_once('#') else {
+        let index = instance.get_export_index(&mut *store, None, name)?;
+        return instance.get_func(&mut *store, index);
+    };
     let engine = store.engine().clone();
     let exports = component.component.component_type();
     let full = exports.exports(&engine).map(|(name, _)| name.to_owned()).find(|name| unversioned(name) == interface)?;
@@ -293,10 +298,7 @@ fn repeat_import(
     results: &mut [Val],
 ) -> wasmtime::Result<()> {
     let types: Vec<Type> = of.params().map(|(_, of)| of).collect();
-    let mut encoded = Vec::new();
-    for (value, of) in arguments.iter().zip(&types) {
-        encode(value, of, &mut store, &mut encoded)?;
-    }
+    let encoded = encode_all(arguments, types.iter(), &mut store)?.0;
     let recorded = store.data_mut().imports.pop_front();
     store.data_mut().done += 1;
     let position = store.data().done;

@@ -1,6 +1,6 @@
 //! The encoded values of a journal, by the types of a component. See [`crate::value`] for the encoding.
 
-use crate::value::{EncodeValue as _, encode_number};
+use crate::value::{EncodeValue as _, EncodedValues, encode_number};
 use std::fmt::Write as _;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Resource, ResourceAny, Type, Val};
@@ -120,8 +120,24 @@ fn text(bytes: &mut &[u8]) -> wasmtime::Result<String> {
     String::from_utf8(text.to_vec()).map_err(|_| damaged())
 }
 
+/// Encodes the parameters or the results of a call.
+///
+/// # Errors
+/// A value does not fit its type.
+pub fn encode_all<'a, T: 'static>(
+    values: &[Val],
+    types: impl Iterator<Item = &'a Type>,
+    store: &mut StoreContextMut<'_, T>,
+) -> wasmtime::Result<EncodedValues> {
+    let mut bytes = Vec::new();
+    for (value, of) in values.iter().zip(types) {
+        encode(value, of, store, &mut bytes)?;
+    }
+    Ok(EncodedValues(bytes))
+}
+
 /// Encodes values by their types. Handles that the call lends to the host are returned.
-pub(super) fn encode<T: 'static>(
+fn encode<T: 'static>(
     value: &Val,
     of: &Type,
     store: &mut StoreContextMut<'_, T>,
@@ -134,9 +150,9 @@ pub(super) fn encode<T: 'static>(
         (Val::U16(value), _) => value.encode(out),
         (Val::U32(value), _) => value.encode(out),
         (Val::U64(value), _) => value.encode(out),
-        (Val::S16(value), _) => encode_signed((*value).into(), out),
-        (Val::S32(value), _) => encode_signed((*value).into(), out),
-        (Val::S64(value), _) => encode_signed(*value, out),
+        (Val::S16(value), _) => i64::from(*value).encode(out),
+        (Val::S32(value), _) => i64::from(*value).encode(out),
+        (Val::S64(value), _) => value.encode(out),
         (Val::Float32(value), _) => out.extend(value.to_le_bytes()),
         (Val::Float64(value), _) => out.extend(value.to_le_bytes()),
         (Val::Char(value), _) => value.to_string().encode(out),
@@ -197,10 +213,6 @@ fn encode_payload<T: 'static>(
         (Some(value), Some(of)) => encode(value, of, store, out),
         _ => Ok(()),
     }
-}
-
-fn encode_signed(value: i64, out: &mut Vec<u8>) {
-    encode_number(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
 }
 
 fn encode_resource<T: 'static>(

@@ -19,8 +19,10 @@ use crate::loading::instance_template::{Code, Exported, ExportedFunction, Instan
 use crate::runtime_shared::Shared;
 use pinion_journal::event::{INSTANTIATION, InstanceStart};
 use pinion_plugin_engine::create_images;
-use pinion_plugin_functions::functions::PlainFunctions;
+use pinion_plugin_functions::functions::{PlainFunction, PlainFunctions};
+use pinion_plugin_journal::linker::unversioned;
 use pinion_plugin_journal::recorder::{CallStart, Recorder};
+use pinion_plugin_journal::replay::value::encode_all;
 use pinion_plugin_journal::value::EncodeValue;
 use pinion_plugin_limits::{CallClock, Circumstances, Deadline, FaultKind, GuestError, PluginFault, Stopped, Waits};
 use pinion_protocol::{Ledger, Services, SubAgents, ToolProgress};
@@ -30,8 +32,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use wasmtime::Store;
-use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower, Val};
+use wasmtime::component::{ComponentNamedList, Instance, Lift, Lower, Val};
+use wasmtime::{AsContextMut as _, Store};
 
 /// Computing time before a call leaves the thread of its caller.
 const MAX_HERE: Duration = Duration::from_millis(5);
@@ -125,19 +127,42 @@ impl<'a> Live<'a> {
     /// Calls an exported function whose types are known only now. The parameters must fit them.
     pub(crate) async fn call_values(
         &mut self,
-        export: &ComponentExportIndex,
+        called: &PlainFunction,
         parameters: &[Val],
-        has_result: bool,
     ) -> wasmtime::Result<Option<Val>> {
-        let function = self.instance.get_func(&mut *self.store, export);
+        let function = self.instance.get_func(&mut *self.store, called.export);
         let function = function.ok_or(GuestError::NotExported("the function of the tool"))?;
-        let mut results = vec![Val::Bool(false); usize::from(has_result)];
-        function.call_async(&mut *self.store, parameters, &mut results).await?;
+        let recorder = match self.store.data().recorder {
+            Some(_) => {
+                let types = called.parameters.iter().map(|(_, of)| of);
+                let arguments = encode_all(parameters, types, &mut self.store.as_context_mut())?;
+                begin_record(self.store, || journal_name(called), &arguments)
+            }
+            None => None,
+        };
+        let mut results = vec![Val::Bool(false); usize::from(called.result.is_some())];
+        let returned = function.call_async(&mut *self.store, parameters, &mut results).await;
+        if let Some(recorder) = recorder {
+            let encoded = match &returned {
+                Ok(()) => encode_all(&results, called.result.iter(), &mut self.store.as_context_mut()),
+                Err(error) => Err(wasmtime::Error::msg(error.to_string())),
+            };
+            recorder.end_call(&encoded, self.store.get_fuel().unwrap_or(0));
+        }
+        returned?;
         Ok(results.pop())
     }
 }
 
 /// Begins the record of a call, where calls are recorded.
+/// Returns the name of a function in a journal.
+fn journal_name(function: &PlainFunction) -> String {
+    match function.full_name() {
+        (Some(interface), name) => format!("{}#{name}", unversioned(interface)),
+        (None, name) => name.to_owned(),
+    }
+}
+
 fn begin_record(
     store: &Store<State>,
     export: impl FnOnce() -> String,

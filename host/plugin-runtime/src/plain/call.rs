@@ -30,7 +30,7 @@ pub(crate) async fn call(
         Ok(values) => values,
         Err(problem) => return Ok(Err(tool_error(wit::ErrorKind::InvalidInput, problem))),
     };
-    let result = live.call_values(&function.export, &values, function.result.is_some()).await?;
+    let result = live.call_values(function, &values).await?;
     Ok(answer(function, result.as_ref()))
 }
 
