@@ -5,6 +5,7 @@ mod author_faults;
 pub(crate) mod authors;
 mod builtin;
 mod cases;
+mod cloud;
 mod command_actions;
 mod compiling;
 mod components;

@@ -114,6 +114,14 @@ impl<T: 'static> LinkerInstance<'_, T> {
         })
     }
 
+    /// Defines a resource.
+    pub(crate) fn resource<F>(&mut self, name: &str, resource: ResourceType, dropped: F) -> wasmtime::Result<()>
+    where
+        F: Fn(StoreContextMut<'_, T>, u32) -> wasmtime::Result<()> + Send + Sync + 'static,
+    {
+        self.inner.resource(name, resource, dropped)
+    }
+
     /// Defines a resource whose destructor waits.
     ///
     /// # Errors

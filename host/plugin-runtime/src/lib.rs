@@ -92,6 +92,8 @@ mod host {
     mod open_interfaces;
     mod questions;
     pub(crate) mod stdio;
+    pub(crate) mod wasi_config;
+    pub(crate) mod wasi_logging;
     pub(crate) mod workspace;
 }
 

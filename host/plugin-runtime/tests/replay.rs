@@ -146,6 +146,39 @@ async fn calls_of_real_components_are_repeated_with_the_same_results_and_fuel() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_of_plain_components_are_repeated_with_the_same_results() {
+    let points = json!({ "points": [{ "x": 1, "y": -2, "label": "a" }], "by": [10, -10] });
+    let described = json!({ "shape": { "circle": 3 }, "colour": "green", "style": ["bold"] });
+    let calls = [
+        ("plain_greet", json!({ "name": "Ada" })),
+        ("plain_move-by", points),
+        ("plain_describe", described),
+        ("plain_divide", json!({ "dividend": -7, "divisor": 2 })),
+        ("plain_divide", json!({ "dividend": 7, "divisor": 0 })),
+        ("plain_checked", json!({ "values": [4, -1.5] })),
+        ("plain_crash", json!({})),
+        ("cloud_setting", json!({ "name": "url" })),
+        ("cloud_keep", json!({ "key": "a", "value": "b" })),
+    ];
+    let recordings = recorded(&[guest("plain"), guest("cloud")], &calls).await;
+    let made: Vec<&CallRecord> = recordings.iter().flat_map(|recording| &recording.calls).collect();
+    for export in ["greet", "demo:plain/shapes#move-by", "setting"] {
+        assert!(made.iter().any(|call| call.export == export), "{export}: {made:?}");
+    }
+    for import in ["wasi:config/store#get", "wasi:logging/logging#log", "wasi:keyvalue/store#open"] {
+        assert!(made.iter().any(|call| call.imports.iter().any(|made| made.name == import)), "{import}");
+    }
+    for plugin in ["plain", "cloud"] {
+        let verdicts = replayed(&recordings, plugin, &guest(plugin)).await;
+        assert!(verdicts.iter().all(|verdict| *verdict == ReplayVerdict::Same), "{plugin}: {verdicts:?}");
+    }
+    let replayer = CallReplayer::start().unwrap();
+    let component = replayer.load(&std::fs::read(guest("plain")).unwrap()).unwrap();
+    let greeted = made.iter().find(|call| call.export == "greet").unwrap();
+    assert_eq!(replayer.arguments(&component, greeted), [r#""Ada""#]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn changed_component_differs_in_its_result() {
     let recordings = recorded(&[guest("greet_one")], &[("greet", json!({}))]).await;
     let same = replayed(&recordings, "greet", &guest("greet_one")).await;

@@ -154,7 +154,6 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Begins the record of a call, where calls are recorded.
 /// Returns the name of a function in a journal.
 fn journal_name(function: &PlainFunction) -> String {
     match function.full_name() {
@@ -163,6 +162,7 @@ fn journal_name(function: &PlainFunction) -> String {
     }
 }
 
+/// Begins the record of a call, where calls are recorded.
 fn begin_record(
     store: &Store<State>,
     export: impl FnOnce() -> String,

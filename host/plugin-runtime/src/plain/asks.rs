@@ -38,6 +38,9 @@ pub(super) fn asks(bytes: &[u8]) -> Result<Asks, BinaryReaderError> {
         if interface.starts_with("wasi:http/outgoing-handler@") {
             asks.add_interface("http");
         }
+        if interface.starts_with("wasi:keyvalue/") {
+            asks.add_interface("storage");
+        }
         if let Some(own) = interface.strip_prefix("pinion:plugin/").and_then(|own| own.split('@').next()) {
             asks.add_interface(own);
         }

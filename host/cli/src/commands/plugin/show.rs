@@ -401,6 +401,9 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
     {
         warnings.push("imports `wasi:http` without asking for `http`: every request is denied".to_owned());
     }
+    if inspection.imports.iter().any(|import| import.starts_with("wasi:keyvalue/")) && !asks.covers_import("storage") {
+        warnings.push("imports `wasi:keyvalue` without asking for `storage`: every call is denied".to_owned());
+    }
     let has_questions = inspection.our_imports().any(|import| import == "questions");
     for import in inspection.our_imports() {
         // `questions` brings the types of `model` along.

@@ -1,4 +1,4 @@
-//! The import `storage`.
+//! The imports `storage` and, through `keyvalue`, `wasi:keyvalue`.
 
 use super::Storage;
 use crate::bindings::pinion::plugin::storage::{self, Scope, StorageError, Stored};
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use wasmtime::component::HasSelf;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    storage::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    storage::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    super::keyvalue::link(linker)
 }
 
 impl storage::Host for State {
@@ -64,7 +65,7 @@ impl storage::Host for State {
 }
 
 /// The values that a call may use.
-struct Allowed {
+pub(super) struct Allowed {
     store: Arc<ValueStore>,
     quota: u64,
 }
@@ -95,7 +96,7 @@ impl State {
     }
 
     /// Returns the values of a scope.
-    fn storage(&self, scope: Scope) -> Result<Allowed, Denied> {
+    pub(super) fn storage(&self, scope: Scope) -> Result<Allowed, Denied> {
         let authority = &self.call.authority;
         let grant = authority.check::<Storage>()?;
         let (root, identity) = (&grant.directory, authority.plugin().identity());

@@ -3,6 +3,7 @@
 //! `pinion-plugin-storage` stores them; this module decides which call may use which of them.
 
 pub(crate) mod import;
+pub(crate) mod keyvalue;
 
 use super::definition::{Capability, GrantContext, Switch};
 use pinion_plugin_limits::Limits;

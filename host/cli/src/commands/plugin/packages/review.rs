@@ -77,8 +77,8 @@ pub(super) fn content(package: &Package) -> Vec<(&'static str, String)> {
 pub(super) fn imports(package: &Package, path: &str) -> Vec<String> {
     let inspection = package.files.get(path).and_then(|bytes| Inspection::from_file(bytes, Path::new(path)).ok());
     let imports = inspection.map(|inspection| inspection.imports).unwrap_or_default();
-    let is_notable =
-        |name: &String| !name.starts_with("wasi:") || name.starts_with("wasi:http") || name.starts_with("wasi:sockets");
+    let notable = ["wasi:http/", "wasi:keyvalue/", "wasi:sockets/"];
+    let is_notable = |name: &String| !name.starts_with("wasi:") || notable.iter().any(|begin| name.starts_with(begin));
     imports.into_iter().filter(is_notable).collect()
 }
 
