@@ -191,6 +191,9 @@ fn exported_functions(component: &Component) -> Vec<ExportedFunction> {
             ComponentItem::ComponentInstance(instance) if is_plain_interface(name) => {
                 for (function, export) in instance.exports(engine) {
                     let ComponentItem::ComponentFunc(ty) = export.ty else { continue };
+                    if starts_interpreter(name, function, &ty) {
+                        continue;
+                    }
                     let Some(export) = component.get_export_index(Some(&index), function) else { continue };
                     let (interface, name) = (Some(name.to_owned()), function.to_owned());
                     functions.push(ExportedFunction { interface, name, ty, export });
@@ -205,6 +208,11 @@ fn exported_functions(component: &Component) -> Vec<ExportedFunction> {
 /// Returns whether an exported instance may contain functions that become tools.
 pub fn is_plain_interface(name: &str) -> bool {
     !name.starts_with("wasi:") && !name.starts_with("pinion:plugin/")
+}
+
+/// Returns whether `componentize-py` added a function, which it called itself when it made the component.
+fn starts_interpreter(interface: &str, name: &str, ty: &ComponentFunc) -> bool {
+    interface == "exports" && name == "init" && ty.params().next().is_some_and(|(first, _)| first == "app-name")
 }
 
 /// Names a tool `PLUGIN_FUNCTION`, or like the plugin if both are equal; with the interface if several have the function.

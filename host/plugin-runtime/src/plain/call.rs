@@ -51,14 +51,16 @@ fn answer(function: &PlainFunction, result: Option<&Val>) -> ToolAnswer {
     }
 }
 
-/// The result for the model: a string as it is, everything else as JSON.
+/// The result for the model: a string as it is, everything else as JSON, which is also the `details`.
 fn output(value: &Value) -> wit::ToolOutput {
-    let json = value.to_string();
-    let (text, display) = match value {
-        Value::String(text) => (text.clone(), wit::Display::Plain),
-        _ => (json.clone(), wit::Display::Code("json".to_owned())),
+    let (text, details, display) = match value {
+        Value::String(text) => (text.clone(), None, wit::Display::Plain),
+        _ => {
+            let json = value.to_string();
+            let details = (json.len() <= MAX_DETAILS).then(|| json.clone());
+            (json, details, wit::Display::Code("json".to_owned()))
+        }
     };
-    let details = (json.len() <= MAX_DETAILS).then_some(json);
     wit::ToolOutput { content: vec![wit::Content::Text(text)], details, display, extra: None }
 }
 
