@@ -17,6 +17,7 @@ mod offers;
 mod openapi;
 mod packing;
 mod plain;
+mod plain_languages;
 mod plugin_test;
 mod registry;
 mod released;

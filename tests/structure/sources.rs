@@ -77,6 +77,7 @@ const UNBLOCKED: &[&str] = &[
 const MAY_WAIT: &[(&str, &str)] = &[
     ("host/cli/src/commands/demo.rs", "writes into a temporary directory of its own"),
     ("host/cli/src/commands/doctor.rs", "writes a probe under a name with the process's id"),
+    ("host/cli/src/commands/plugin/call.rs", "writes into a temporary directory of its own"),
     ("host/cli/src/commands/plugin/show.rs", "writes into a temporary directory of its own"),
     ("host/cli/src/commands/plugin/template.rs", "writes a new project into a directory that was empty"),
     ("host/cli/src/commands/plugin/wit.rs", "replaces files that were read before, or do not exist"),

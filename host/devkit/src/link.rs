@@ -30,6 +30,11 @@ pub fn component(bytes: Vec<u8>, wit: &Path, world: Option<&str>) -> Result<Vec<
     })
 }
 
+/// Returns whether bytes are a core module, not a component.
+pub fn is_core_module(bytes: &[u8]) -> bool {
+    Parser::is_core_wasm(bytes)
+}
+
 /// Returns the line of the world that is missing or too much, where the error of the encoder names an interface.
 fn world_hint(error: &str, wit: &Path) -> Option<String> {
     let file = wit.file_name().map_or_else(|| "wit".to_owned(), |name| name.to_string_lossy().into_owned());

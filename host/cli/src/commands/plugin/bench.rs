@@ -1,6 +1,6 @@
 //! `pinion plugin bench`: the time and resources of many calls of one tool.
 
-use crate::commands::plugin::call;
+use crate::commands::plugin::call::{self, LoadedForCalls};
 use pinion_agent::Content;
 use pinion_agent::ToolExecutor as _;
 use pinion_agent::tool::{ToolInvocation, ToolProgress};
@@ -48,7 +48,7 @@ struct BenchReport {
 pub(crate) async fn run(base: &Base, bench: Bench<'_>, as_json: bool) -> Result<()> {
     let arguments = call::parse(bench.arguments)?;
     let started = Instant::now();
-    let (runtime, info) = call::runtime(base, bench.plugin, bench.more).await?;
+    let LoadedForCalls { runtime, info, _file } = call::load(base, bench.plugin, bench.more).await?;
     let load_us = micros(started);
     // The description may come from the cache; the first call then loads the code, and the tool may be another one.
     let first = one(&runtime, call::prepare(&runtime, &info, bench.tool, arguments.clone()).await?).await?;

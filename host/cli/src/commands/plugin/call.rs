@@ -8,7 +8,7 @@ use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, To
 use pinion_agent::{Content, ToolExecutor as _};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::options::RunOptions;
-use pinion_app::plugins::policy::{Binding, CallGrants, RuntimePolicy};
+use pinion_app::plugins::policy::{Binding, CallGrants, GrantTarget, RuntimePolicy};
 use pinion_app::plugins::sources::Purpose;
 use pinion_app::run::notices::announce_compiling;
 use pinion_app::workspace_base::Base;
@@ -17,10 +17,13 @@ use pinion_console::output::terminal::Style;
 use pinion_console::output::{Text, answer, note, result, text, written};
 use pinion_console::process::signals::interruptible_by;
 use pinion_conversation::call_rows::account;
-use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
+use pinion_devkit::link;
+use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, PluginSource, Runtime, read_component, without_links};
 use pinion_plugin_test::helpful_grants;
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// Grants and settings of a call from the command line, in addition to the user's own.
 #[derive(Debug, clap::Args)]
@@ -55,7 +58,7 @@ pub(crate) async fn run(
     more: &More,
     as_json: bool,
 ) -> Result<()> {
-    let (runtime, info) = runtime(base, plugin, more).await?;
+    let LoadedForCalls { runtime, info, _file } = load(base, plugin, more).await?;
     let call = prepare(&runtime, &info, tool, parse(arguments)?).await?;
     warn_of_unasked(base, &info, &more.grants)?;
     let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
@@ -138,9 +141,24 @@ fn as_value(reply: &ToolReply) -> Value {
     }
 }
 
+/// A plugin that was loaded for calls.
+pub(crate) struct LoadedForCalls {
+    pub(crate) runtime: Runtime,
+    pub(crate) info: PluginInfo,
+    /// The component of a core module, which each call looks at.
+    pub(crate) _file: Option<TempDir>,
+}
+
 /// Loads the plugin with the grants of the command line, in addition to the user's, and with its settings.
-pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(Runtime, PluginInfo)> {
-    let (source, target) = locate(base, plugin);
+pub(crate) async fn load(base: &Base, plugin: &str, more: &More) -> Result<LoadedForCalls> {
+    let (mut source, mut target) = locate(base, plugin);
+    let file = match &source {
+        Some(PluginSource::File { path, .. }) => component_of_module(path)?,
+        _ => None,
+    };
+    if let Some((_, component)) = &file {
+        (source, target) = (Some(base.named(component)), GrantTarget::File(without_links(component)));
+    }
     let (config, table) = (more.config()?, parse_grants(base, &more.grants)?);
     let is_needed = config.is_some() || !more.grants.is_empty();
     let call = CallGrants { target: target.clone(), grants: base.grants(&table), config };
@@ -157,9 +175,24 @@ pub(crate) async fn runtime(base: &Base, plugin: &str, more: &More) -> Result<(R
     runtime.add(sources).await;
     runtime.offers_settled().await;
     match runtime.plugins().into_iter().find(|info| is_target(info, &target)) {
-        Some(info) => Ok((runtime, info)),
+        Some(info) => Ok(LoadedForCalls { runtime, info, _file: file.map(|(directory, _)| directory) }),
         None => Err(not_found(plugin, &runtime)),
     }
+}
+
+/// Makes a component of a core module, in a temporary directory, if the directory `wit` next to the module has its world.
+/// `None` for components, and for modules without such a directory.
+fn component_of_module(file: &Path) -> Result<Option<(TempDir, PathBuf)>> {
+    let wit = file.with_file_name("wit");
+    let Some(module) = read_component(file).ok().filter(|bytes| link::is_core_module(bytes) && wit.is_dir()) else {
+        return Ok(None);
+    };
+    let component = link::component(module, &wit, None)?;
+    let failed = |error: std::io::Error| Failure::failed("could not write a temporary file").because(error);
+    let directory = tempfile::tempdir().map_err(failed)?;
+    let path = directory.path().join(file.file_name().unwrap_or_else(|| "plugin.wasm".as_ref()));
+    std::fs::write(&path, component).map_err(failed)?;
+    Ok(Some((directory, path)))
 }
 
 /// Returns the output and its details for people.
