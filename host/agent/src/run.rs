@@ -12,6 +12,8 @@
 //! emitted once, and so is `AgentStart` unless a hook denies the run; a message is stored before it is in the history,
 //! and there before it is reported; at the end, every call has its result, and nothing that the run started is running.
 
+mod ending;
+
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
 use crate::context::Context;
@@ -25,8 +27,7 @@ use crate::turn::ModelTurn;
 use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
-use pinion_protocol::guard::{Panicked, caught_async};
-use pinion_protocol::history::cancelled_results;
+use pinion_protocol::guard::caught_async;
 use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::limits::Budget;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason};
@@ -298,20 +299,6 @@ impl<'a> Run<'a> {
         usage
     }
 
-    /// Completes a turn that a panic interrupted: gives each call without a result one, and ends the turn.
-    async fn recover(&mut self, panicked: &Panicked) -> RunEnd {
-        tracing::error!(%panicked, "the run ends");
-        for message in cancelled_results(&self.context.messages) {
-            // The store may be the part that panics.
-            let kept = caught_async(self.append(Message::clone(&message))).await;
-            if !matches!(kept, Ok(Ok(()))) {
-                self.context.messages.push(message);
-            }
-        }
-        self.end_turn(StopReason::Error).await;
-        RunEnd::failed(RunErrorKind::Panic, self.config.ports.secrets.clean(&panicked.to_string()))
-    }
-
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
     async fn ask(&mut self) -> Result<(AssistantMessage, Option<RunError>), StoreError> {
         let (reply, failure) = self.request().await;
@@ -428,23 +415,6 @@ impl<'a> Run<'a> {
         if let Some(access) = &self.access {
             self.spent.add(access.take_spent());
         }
-    }
-
-    async fn end(mut self, end: RunEnd) -> Outcome {
-        if let Some(children) = &self.children {
-            children.close().await;
-            self.account_for_children();
-        }
-        if let RunEnd::Limit { limit } = &end
-            && let Ok(Err(error)) = caught_async(self.append(limit.message())).await
-        {
-            tracing::warn!(error = error.full_text(), "the limit that ended the run is not in the session");
-        }
-        let (messages, Spend { usage, cost }) = (self.added.messages.clone(), self.spent);
-        self.emit(EventKind::AgentEnd { end: end.clone(), messages, usage, cost, turns: self.turns }).await;
-        let mut outcome = Outcome::new(end, self.spent, self.turns);
-        outcome.messages = self.added.messages;
-        outcome
     }
 
     async fn append(&mut self, message: Message) -> Result<(), StoreError> {
