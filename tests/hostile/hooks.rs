@@ -2,6 +2,7 @@
 
 mod calls;
 mod plugins;
+mod runs;
 mod session;
 
 use pinion_agent::approval::{Approval, ApprovalMode, Decision, Question};

@@ -56,6 +56,10 @@ const USUAL: Exports = Exports {
     before_prompt: false,
     before_compaction: false,
     session_events: false,
+    before_stop: false,
+    session_start: false,
+    session_end: false,
+    after_reply: false,
     functions: false,
 };
 

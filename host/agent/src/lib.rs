@@ -154,6 +154,7 @@ mod run_tests {
     mod hook_answers;
     mod hooks_and_filters;
     mod notes;
+    mod plugin_hooks;
     mod retries_and_limits;
     mod steering;
     mod streams;

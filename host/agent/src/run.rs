@@ -5,7 +5,7 @@
 //!
 //! 1. `begin`: filters and hooks of plugins check the prompts.
 //! 2. `turn`, repeatedly: messages, [`crate::compaction`], a reply ([`crate::turn`]), its calls ([`crate::tools::dispatch`]).
-//! 3. `follow`: when the model is done, messages in the queues start another round.
+//! 3. `follow`: when the model is done, messages in the queues, or else hooks of plugins, start another round.
 //! 4. `end`: the last event, in every case.
 //!
 //! A panic of a port or a hook ends the run with an error, after open calls got a result. Invariants: `AgentEnd` is
@@ -96,6 +96,8 @@ struct Run<'a> {
     open: Option<OpenTurn>,
     tracker: ContextTracker,
     repetition: Repetition,
+    /// Times that hooks of plugins made the run continue.
+    continuations: u32,
     /// The runs that the tools of this run start; `None` when they may start nothing.
     children: Option<Arc<dyn RunChildren>>,
     /// The run, as its calls use it; `None` before it begins.
@@ -140,6 +142,7 @@ impl<'a> Run<'a> {
             open: None,
             tracker: ContextTracker::new(config.ports.counter.clone()),
             repetition: Repetition::default(),
+            continuations: 0,
             children: None,
             access: None,
         }
@@ -152,7 +155,9 @@ impl<'a> Run<'a> {
             }
             loop {
                 match self.turn().await {
-                    NextStep::Done(stop_reason) if !self.follow().await => return Ok(RunEnd::Done { stop_reason }),
+                    NextStep::Done(stop_reason) if !self.follow(stop_reason).await => {
+                        return Ok(RunEnd::Done { stop_reason });
+                    }
                     NextStep::Turn | NextStep::Done(_) => {}
                     NextStep::End(end) => {
                         // Messages whose turn did not start still belong to the conversation.
@@ -197,7 +202,10 @@ impl<'a> Run<'a> {
         let config = LoopConfig { budget: Some(self.budget.clone()), ..self.config.clone() };
         self.access = Some(RunAccess::new(config, self.events.clone(), session_id, run_id));
         match self.plugin_hooks().admit(prompts).await {
-            Ok(prompts) => self.pending = prompts,
+            Ok(prompts) => {
+                let is_new = self.context.messages.is_empty();
+                self.pending = self.plugin_hooks().session_start(is_new, prompts).await;
+            }
             Err(reason) => return Some(self.rejected(reason).await),
         }
         None
@@ -351,6 +359,7 @@ impl<'a> Run<'a> {
 
     /// Adds a reply and the results of its calls to the history.
     async fn add_reply(&mut self, reply: AssistantMessage, failure: Option<RunError>) -> Result<NextStep, StoreError> {
+        let reply = self.plugin_hooks().after_reply(reply).await;
         let stop_reason = reply.stop_reason;
         let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
         self.append_reply(reply).await?;
@@ -391,11 +400,12 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Starts another round if a message is queued. One that came too late to interrupt a call needs an answer, too.
-    async fn follow(&mut self) -> bool {
+    /// Starts another round if a message is queued, or a hook of a plugin has a reason. A message that came too late to
+    /// interrupt a call needs an answer, too.
+    async fn follow(&mut self, stop_reason: StopReason) -> bool {
         while self.pending.is_empty() {
             let state = self.events.state(&self.context.run_id);
-            let Some(messages) = self.config.inbox.next(state) else { return false };
+            let Some(messages) = self.config.inbox.next(state) else { return self.is_continued(stop_reason).await };
             // A rejected message must not block the next one.
             self.admit(messages).await;
         }

@@ -21,3 +21,15 @@ wasmtime::component::bindgen!({
     additional_derives: [serde::Serialize],
     wasmtime_crate: pinion_plugin_journal::wasmtime_crate,
 });
+
+/// The host's side of the package `pinion:hooks`, generated from `wit/hooks/`.
+pub mod hooks {
+    wasmtime::component::bindgen!({
+        path: "wit/hooks",
+        world: "hooks",
+        exports: { default: async },
+        require_store_data_send: true,
+        additional_derives: [serde::Serialize],
+        wasmtime_crate: pinion_plugin_journal::wasmtime_crate,
+    });
+}

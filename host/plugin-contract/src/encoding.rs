@@ -1,6 +1,8 @@
 //! The encoding of the contract's types in a journal. A type without a row here cannot be an argument or a result.
 
 use crate::bindings::exports::pinion::plugin as exports;
+use crate::bindings::hooks::exports::pinion::hooks as run_hooks;
+use crate::bindings::hooks::pinion::hooks::types::HookContext;
 use crate::bindings::pinion::plugin as wit;
 use pinion_plugin_journal::value::EncodeValue;
 
@@ -74,6 +76,10 @@ derived!(
     exports::commands::Completion,
     exports::offers::Offer,
     exports::tools::ToolDefinition,
+    HookContext,
+    run_hooks::before_stop::Stop,
+    run_hooks::before_stop::StopVerdict,
+    run_hooks::session_start::SessionInfo,
 );
 
 /// Flags are a number, of which each bit is one flag.

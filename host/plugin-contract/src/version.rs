@@ -7,6 +7,9 @@
 /// The version of the contract that this host speaks.
 pub const API_VERSION: &str = "0.1.0";
 
+/// The beginning of the interfaces of the hooks' package, which has the version numbers of [`API_SERIES`].
+pub const HOOKS_PACKAGE: &str = "pinion:hooks/";
+
 /// The beginning of all versions of the contract with the same types. A patch version adds functions and interfaces, so a
 /// component of a later one links unless it uses an addition.
 const API_SERIES: &str = "0.1.";

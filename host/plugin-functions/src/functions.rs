@@ -207,7 +207,7 @@ fn exported_functions(component: &Component) -> Vec<ExportedFunction> {
 
 /// Returns whether an exported instance may contain functions that become tools.
 pub fn is_plain_interface(name: &str) -> bool {
-    !name.starts_with("wasi:") && !name.starts_with("pinion:plugin/")
+    !["wasi:", "pinion:plugin/", "pinion:hooks/"].iter().any(|package| name.starts_with(package))
 }
 
 /// Returns whether `componentize-py` added a function, which it called itself when it made the component.

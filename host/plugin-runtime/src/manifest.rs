@@ -6,7 +6,7 @@
 
 use crate::capability::table::Asks;
 use crate::plain::manifest::{file_plugin_name, plain_manifest};
-use pinion_plugin_contract::version::{API_VERSION, is_version, other_version, series_patch};
+use pinion_plugin_contract::version::{API_VERSION, HOOKS_PACKAGE, is_version, other_version, series_patch};
 use pinion_plugin_engine::MAX_COMPONENT_BYTES;
 use pinion_plugin_functions::documentation::{DOCUMENTATION_SECTION, FunctionTexts, function_texts};
 use pinion_plugin_functions::functions::is_plain_interface;
@@ -104,6 +104,18 @@ pub struct Exports {
     pub before_compaction: bool,
     /// `session-events`.
     pub session_events: bool,
+    /// `before-stop` of `pinion:hooks`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub before_stop: bool,
+    /// `session-start` of `pinion:hooks`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub session_start: bool,
+    /// `session-end` of `pinion:hooks`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub session_end: bool,
+    /// `after-reply` of `pinion:hooks`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub after_reply: bool,
     /// Functions of its own, which become tools because it exports nothing else of this list.
     #[serde(default, skip_serializing_if = "is_false")]
     pub functions: bool,
@@ -189,7 +201,8 @@ impl Inspection {
 
     fn read(bytes: &[u8], path: Option<&Path>) -> Result<Self, ManifestError> {
         let sections = Sections::read(bytes)?;
-        let is_plain = sections.has_functions && !sections.exports.iter().any(|name| our_interface(name).is_some());
+        let is_ours = |name: &String| our_interface(name).is_some() || hook_interface(name).is_some();
+        let is_plain = sections.has_functions && !sections.exports.iter().any(is_ours);
         let manifest = match (sections.manifest, path.and_then(file_plugin_name)) {
             (Some(data), _) => parse_manifest(data)?,
             (None, Some(name)) if is_plain => {
@@ -225,6 +238,7 @@ impl Exports {
         let ours = names.iter().filter(|name| other_version(name).is_none());
         let interfaces: BTreeSet<&str> = ours.filter_map(|name| our_interface(name)).collect();
         let has = |interface: &str| interfaces.contains(interface);
+        let has_hook = |name: &str| names.iter().any(|export| hook_interface(export) == Some(name));
         Self {
             tools: has("tools"),
             commands: has("commands"),
@@ -236,6 +250,10 @@ impl Exports {
             before_prompt: has("before-prompt"),
             before_compaction: has("before-compaction"),
             session_events: has("session-events"),
+            before_stop: has_hook("before-stop"),
+            session_start: has_hook("session-start"),
+            session_end: has_hook("session-end"),
+            after_reply: has_hook("after-reply"),
             functions: false,
         }
     }
@@ -253,6 +271,10 @@ impl Exports {
             HookPoint::BeforePrompt => self.before_prompt,
             HookPoint::BeforeCompaction => self.before_compaction,
             HookPoint::SessionEvents => self.session_events,
+            HookPoint::BeforeStop => self.before_stop,
+            HookPoint::SessionStart => self.session_start,
+            HookPoint::SessionEnd => self.session_end,
+            HookPoint::AfterReply => self.after_reply,
         }
     }
 }
@@ -260,6 +282,12 @@ impl Exports {
 /// Returns the name of an interface of `pinion:plugin`, without package and version.
 fn our_interface(name: &str) -> Option<&str> {
     name.strip_prefix("pinion:plugin/")?.split('@').next()
+}
+
+/// Returns the name of an interface of the series of `pinion:hooks` that this host speaks, without package and version.
+fn hook_interface(name: &str) -> Option<&str> {
+    let (interface, version) = name.strip_prefix(HOOKS_PACKAGE)?.split_once('@')?;
+    series_patch(version).map(|_| interface)
 }
 
 /// Keeps the first line of the parser's error. The others dump bytes.

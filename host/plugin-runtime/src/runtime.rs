@@ -1,6 +1,7 @@
 //! The runtime, as an application uses it.
 
 use crate::calls::hooks::observers::Observers;
+use crate::calls::hooks::run_hooks::StartedSessions;
 use crate::loading::describe::describe;
 use crate::loading::description_cache::Described;
 use crate::loading::source::PluginSource;
@@ -21,6 +22,8 @@ pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) observers: Observers,
+    /// The sessions whose start was announced to plugins.
+    pub(crate) sessions: StartedSessions,
 }
 
 impl Runtime {
@@ -66,7 +69,12 @@ impl Runtime {
     ) -> Result<Self, EngineError> {
         let core = engine.started()?;
         let registry = Registry::new(|plugins| Shared::new(config, core, client, plugins), Box::new(on_notice));
-        Ok(Self { shared: registry.shared.clone(), registry, observers: Observers::default() })
+        Ok(Self {
+            shared: registry.shared.clone(),
+            registry,
+            observers: Observers::default(),
+            sessions: StartedSessions::default(),
+        })
     }
 
     /// Loads plugins concurrently and waits until each was loaded or refused; where names collide, the first source wins.

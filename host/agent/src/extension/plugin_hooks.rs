@@ -16,13 +16,19 @@ use pinion_protocol::event::EventKind;
 use pinion_protocol::filter;
 use pinion_protocol::guard::caught_async;
 use pinion_protocol::hook::{
-    AcceptedCall, CallOutcome, HookCall, HookPoint, HookedCall, PluginHooks, ReplacedPart, RevisedCall,
+    AcceptedCall, CallOutcome, HookCall, HookPoint, HookedCall, HookedRun, PluginHooks, ReplacedPart, RevisedCall,
+    StoppingRun,
 };
-use pinion_protocol::message::Message;
+use pinion_protocol::message::{AssistantMessage, Message};
 use pinion_protocol::tool::ToolError;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+/// The text in place of one that not all hooks have seen.
+const WITHHELD: &str = "[The run was aborted before the plugins that revise replies had seen this text.]";
+/// The text in place of one of which a hook left nothing.
+const REMOVED: &str = "[A plugin removed this text.]";
 
 /// The hooks of plugins, for one run.
 #[derive(Clone, Copy)]
@@ -106,6 +112,66 @@ impl<'a> HookCaller<'a> {
         let Some(added) = self.token.run_until_cancelled(adding).await else { return Vec::new() };
         self.report(None, added.calls).await;
         added.texts
+    }
+
+    /// Announces the prompts of a session to the hooks at its start, and adds their context to the last prompt. Sessions of
+    /// sub-agents belong to the agent's session.
+    pub(crate) async fn session_start(self, is_new: bool, mut messages: Vec<Message>) -> Vec<Message> {
+        let hooks = self.at(HookPoint::SessionStart).or_else(|| self.at(HookPoint::SessionEnd));
+        let is_announced = self.config.depth == 0 && !messages.is_empty();
+        let Some(hooks) = hooks.filter(|_| is_announced) else { return messages };
+        let starting = hooks.session_start(self.run(), is_new, self.token);
+        let Some(started) = self.token.run_until_cancelled(starting).await else { return messages };
+        self.report(None, started.calls).await;
+        filter::append(&mut messages, started.context.into_iter().map(Content::text).collect());
+        messages
+    }
+
+    /// Lets the hooks revise the texts of a reply. A panic changes nothing, like any other failure of theirs. If the run is
+    /// aborted before all of them answered, the texts are withheld.
+    pub(crate) async fn after_reply(self, mut reply: AssistantMessage) -> AssistantMessage {
+        let Some(hooks) = self.at(HookPoint::AfterReply) else { return reply };
+        let texts = reply.content.iter().filter_map(Content::as_text);
+        let texts: Vec<String> = texts.map(|text| self.config.ports.secrets.clean(text).into_owned()).collect();
+        if texts.is_empty() {
+            return reply;
+        }
+        let count = texts.len();
+        let revising = async {
+            let revising = hooks.after_reply(self.run(), texts, self.token);
+            self.token.run_until_cancelled(revising).await
+        };
+        let revised = match caught_async(revising).await {
+            Ok(Some(revised)) => {
+                self.report(None, revised.calls).await;
+                revised.texts
+            }
+            Ok(None) => Some(vec![WITHHELD.to_owned(); count]),
+            Err(panicked) => {
+                tracing::error!(%panicked, "the hooks of plugins failed");
+                None
+            }
+        };
+        let parts = reply.content.iter_mut().filter(|part| part.as_text().is_some());
+        for (part, text) in parts.zip(revised.into_iter().flatten()) {
+            // Vendors refuse parts without text.
+            *part = Content::text(if text.trim().is_empty() { REMOVED.to_owned() } else { text });
+        }
+        reply
+    }
+
+    /// Asks the hooks whether the run may stop. Returns the message with which it continues.
+    pub(crate) async fn before_stop(self, reply: &str, turns: u32, continuations: u32) -> Option<Message> {
+        let hooks = self.at(HookPoint::BeforeStop)?;
+        let reply = self.config.ports.secrets.clean(reply);
+        let stop = StoppingRun { run: self.run(), reply: &reply, turns, continuations };
+        let checked = self.token.run_until_cancelled(hooks.before_stop(stop, self.token)).await?;
+        self.report(None, checked.calls).await;
+        (!checked.reasons.is_empty()).then(|| Message::user(checked.reasons.join("\n\n")))
+    }
+
+    fn run(self) -> HookedRun<'a> {
+        HookedRun { session_id: self.session_id, run_id: self.run_id, depth: self.config.depth }
     }
 
     fn at(self, point: HookPoint) -> Option<&'a dyn PluginHooks> {

@@ -1,4 +1,4 @@
-//! The end of a run, also after a panic.
+//! The end of a run, also after a panic, and hooks of plugins that prevent it.
 
 use super::Run;
 use pinion_protocol::event::EventKind;
@@ -8,7 +8,26 @@ use pinion_protocol::message::{Message, StopReason};
 use pinion_protocol::outcome::{Outcome, RunEnd, RunErrorKind};
 use pinion_protocol::usage::Spend;
 
+/// Times that hooks of plugins may make a run continue.
+const MAX_CONTINUATIONS: u32 = 3;
+
 impl Run<'_> {
+    /// Asks the hooks of plugins whether the run, which ended its work, continues. A run at a limit stops.
+    pub(super) async fn is_continued(&mut self, stop_reason: StopReason) -> bool {
+        let is_at_limit = self.config.policy.limits.reached(self.turns, &self.budget).is_some();
+        if stop_reason != StopReason::Stop || is_at_limit || self.continuations == MAX_CONTINUATIONS {
+            return false;
+        }
+        let reply = match self.context.messages.last().map(|message| &**message) {
+            Some(Message::Assistant(reply)) => reply.text(),
+            _ => String::new(),
+        };
+        let message = self.plugin_hooks().before_stop(&reply, self.turns, self.continuations).await;
+        self.continuations += u32::from(message.is_some());
+        self.pending.extend(message);
+        !self.pending.is_empty()
+    }
+
     /// Completes a turn that a panic interrupted: gives each call without a result one, and ends the turn.
     pub(super) async fn recover(&mut self, panicked: &Panicked) -> RunEnd {
         tracing::error!(%panicked, "the run ends");

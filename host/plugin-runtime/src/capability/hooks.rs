@@ -41,7 +41,7 @@ impl Capability for Hooks {
     fn resolve(entry: &Entry, _context: &GrantContext<'_>) -> Grant {
         match entry {
             Switch::Plain(false) => Grant::new(),
-            Switch::Plain(true) => Grant::from(HookPoint::ALL),
+            Switch::Plain(true) => usual_points(),
             Switch::With(points) => points.clone(),
         }
     }
@@ -64,13 +64,18 @@ impl Capability for Hooks {
     }
 
     fn extent(grant: &Grant) -> Option<String> {
-        let is_all = grant.len() == HookPoint::ALL.len();
+        let is_all = *grant == usual_points();
         Self::held(grant).map(|points| if is_all { String::new() } else { format!(": {}", listed(points, ", ")) })
     }
 
     fn widen(grant: &mut Grant, more: Grant) {
         grant.extend(more);
     }
+}
+
+/// Returns the points that the whole grant covers.
+fn usual_points() -> Grant {
+    HookPoint::ALL.into_iter().filter(|point| !point.needs_its_name()).collect()
 }
 
 fn listed(points: &BTreeSet<HookPoint>, separator: &str) -> String {
@@ -103,6 +108,15 @@ mod tests {
         assert_eq!(Hooks::parse(Some("before-tool-call,before-prompt"), Path::new("/w")), Some(some));
         assert_eq!(Hooks::parse(Some("before"), Path::new("/w")), None);
         assert!(toml::from_str::<crate::GrantTable>(r#"hooks = ["everything"]"#).is_err());
+    }
+
+    #[test]
+    fn hook_that_spends_tokens_is_granted_by_its_name_alone() {
+        let whole = usual_points();
+        assert!(!whole.contains(&HookPoint::BeforeStop) && whole.contains(&HookPoint::AfterReply));
+        let named = Hooks::parse(Some("before-stop,after-reply"), Path::new("/w")).unwrap();
+        assert_eq!(Hooks::words(&named), ["hooks=before-stop,after-reply"]);
+        assert_eq!(Hooks::extent(&whole), Some(String::new()));
     }
 
     #[test]

@@ -181,7 +181,10 @@ impl Generation {
             return Some("the manifest does not ask for `hooks`");
         }
         let is_granted = self.program.authority.held::<Hooks>().is_some_and(|points| points.contains(&point));
-        (!is_granted).then_some("not granted")
+        (!is_granted).then_some(match point.needs_its_name() {
+            true => "not granted by its name",
+            false => "not granted",
+        })
     }
 
     /// Returns whether a generation with code matches `described`, so that it can take its place unnoticed.

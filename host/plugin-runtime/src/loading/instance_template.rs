@@ -6,13 +6,16 @@ use crate::capability::authority::PluginAuthority;
 use crate::load_error::LoadError;
 use crate::loading::code::HeldCode;
 use crate::manifest::Exports;
-use pinion_plugin_contract::version::API_VERSION;
+use pinion_plugin_contract::version::{API_VERSION, HOOKS_PACKAGE};
 use pinion_plugin_functions::functions::PlainFunctions;
 use pinion_plugin_limits::{GuestError, Limits, Share};
 use pinion_protocol::HookPoint;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
+
+/// The beginning of the interfaces of the contract.
+const PLUGIN_PACKAGE: &str = "pinion:plugin/";
 
 /// The code and settings that the instances of a generation are created from.
 #[derive(Clone)]
@@ -48,6 +51,7 @@ pub(crate) struct Code {
 #[derive(Clone, Copy)]
 pub(crate) struct ExportedFunction {
     pub(crate) index: ComponentExportIndex,
+    package: &'static str,
     interface: &'static str,
     function: &'static str,
 }
@@ -55,7 +59,7 @@ pub(crate) struct ExportedFunction {
 impl ExportedFunction {
     /// Its name in a journal.
     pub(crate) fn journal_name(&self) -> String {
-        format!("pinion:plugin/{}#{}", self.interface, self.function)
+        format!("{}{}#{}", self.package, self.interface, self.function)
     }
 }
 
@@ -143,16 +147,17 @@ impl Code {
 impl Exported {
     /// Looks up the functions of each interface that the component exports.
     pub(crate) fn from_component(component: &Component, exports: &Exports) -> Result<Self, LoadError> {
-        let find = |interface: &'static str, function: &'static str| {
+        let find_in = |package: &'static str, interface: &'static str, function: &'static str| {
             // Finds the interface in each patch version of the series.
-            let name = format!("pinion:plugin/{interface}@{API_VERSION}");
+            let name = format!("{package}{interface}@{API_VERSION}");
             let instance = component.get_export_index(None, &*name);
             let index = instance.and_then(|instance| component.get_export_index(Some(&instance), function));
-            index.map(|index| ExportedFunction { index, interface, function }).ok_or_else(|| LoadError::Link {
+            index.map(|index| ExportedFunction { index, package, interface, function }).ok_or_else(|| LoadError::Link {
                 message: format!("`{interface}` has no function `{function}`"),
                 source: None,
             })
         };
+        let find = |interface, function| find_in(PLUGIN_PACKAGE, interface, function);
         let mut exported = Self::default();
         if exports.tools {
             let (list_tools, call_tool) = (find("tools", "list-tools")?, find("tools", "call-tool")?);
@@ -177,18 +182,23 @@ impl Exported {
             exported.offers = Some(OffersExport { list: find("offers", "list")? });
         }
         for point in HookPoint::ALL.into_iter().filter(|point| exports.has_hook(*point)) {
-            exported.hooks.0[point as usize] = Some(find(point.name(), function(point))?);
+            let (package, function) = function(point);
+            exported.hooks.0[point as usize] = Some(find_in(package, point.name(), function)?);
         }
         Ok(exported)
     }
 }
 
-/// The function of a hook's interface.
-const fn function(point: HookPoint) -> &'static str {
+/// The package of a hook's interface, and its function.
+const fn function(point: HookPoint) -> (&'static str, &'static str) {
     match point {
-        HookPoint::BeforeToolCall | HookPoint::BeforePrompt => "check",
-        HookPoint::AfterToolCall => "revise",
-        HookPoint::BeforeCompaction => "instructions",
-        HookPoint::SessionEvents => "on-events",
+        HookPoint::BeforeToolCall | HookPoint::BeforePrompt => (PLUGIN_PACKAGE, "check"),
+        HookPoint::AfterToolCall => (PLUGIN_PACKAGE, "revise"),
+        HookPoint::BeforeCompaction => (PLUGIN_PACKAGE, "instructions"),
+        HookPoint::SessionEvents => (PLUGIN_PACKAGE, "on-events"),
+        HookPoint::BeforeStop => (HOOKS_PACKAGE, "check"),
+        HookPoint::SessionStart => (HOOKS_PACKAGE, "started"),
+        HookPoint::SessionEnd => (HOOKS_PACKAGE, "ended"),
+        HookPoint::AfterReply => (HOOKS_PACKAGE, "revise"),
     }
 }

@@ -18,12 +18,29 @@ pub enum HookPoint {
     BeforeCompaction,
     /// Something happened in the session.
     SessionEvents,
+    /// Before the agent or a sub-agent stops.
+    BeforeStop,
+    /// Before the first prompt that a program sends in a session.
+    SessionStart,
+    /// When the program ends that sent prompts in a session.
+    SessionEnd,
+    /// After a reply of the model is complete.
+    AfterReply,
 }
 
 impl HookPoint {
     /// All points.
-    pub const ALL: [Self; 5] =
-        [Self::BeforeToolCall, Self::AfterToolCall, Self::BeforePrompt, Self::BeforeCompaction, Self::SessionEvents];
+    pub const ALL: [Self; 9] = [
+        Self::BeforeToolCall,
+        Self::AfterToolCall,
+        Self::BeforePrompt,
+        Self::BeforeCompaction,
+        Self::SessionEvents,
+        Self::BeforeStop,
+        Self::SessionStart,
+        Self::SessionEnd,
+        Self::AfterReply,
+    ];
 
     /// Returns the name of the point, which is also the name of its interface in the contract.
     pub const fn name(self) -> &'static str {
@@ -33,7 +50,16 @@ impl HookPoint {
             Self::BeforePrompt => "before-prompt",
             Self::BeforeCompaction => "before-compaction",
             Self::SessionEvents => "session-events",
+            Self::BeforeStop => "before-stop",
+            Self::SessionStart => "session-start",
+            Self::SessionEnd => "session-end",
+            Self::AfterReply => "after-reply",
         }
+    }
+
+    /// Returns whether only a grant that names the point covers it, because its hook spends tokens.
+    pub const fn needs_its_name(self) -> bool {
+        matches!(self, Self::BeforeStop)
     }
 
     /// Returns the point of this name.
@@ -61,7 +87,7 @@ pub enum HookAnswer {
     Asked,
     /// It replaced the arguments of the call.
     Rewrote,
-    /// It replaced the outcome of the call.
+    /// It replaced the outcome of the call, or texts of the reply.
     Revised,
     /// It warned the user.
     Warned,
@@ -69,6 +95,8 @@ pub enum HookAnswer {
     Rejected,
     /// It added context to the prompt, or instructions to the summary.
     Added,
+    /// It made the run continue.
+    Continued,
     /// It failed. A call or prompt that it should have checked is denied or rejected; otherwise nothing changed.
     Failed,
 }
@@ -100,9 +128,11 @@ impl HookCall {
             HookAnswer::Warned => format!("plugin `{plugin}`: {text}"),
             HookAnswer::Failed => format!("the hook `{point}` of plugin `{plugin}` failed: {text}"),
             HookAnswer::Rewrote => format!("plugin `{plugin}` rewrote the arguments of a call"),
-            HookAnswer::Added if *point == HookPoint::BeforePrompt => {
+            HookAnswer::Added if matches!(point, HookPoint::BeforePrompt | HookPoint::SessionStart) => {
                 format!("plugin `{plugin}` added context to the prompt")
             }
+            HookAnswer::Continued => format!("plugin `{plugin}` made the run continue"),
+            HookAnswer::Revised if *point == HookPoint::AfterReply => format!("plugin `{plugin}` revised the reply"),
             _ => return None,
         })
     }

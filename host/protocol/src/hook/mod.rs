@@ -5,8 +5,10 @@
 //! consequences.
 
 pub(crate) mod call;
+mod run;
 
 pub use self::call::{HookAnswer, HookCall, HookNote, HookPoint};
+pub use self::run::{CheckedStop, HookedRun, RevisedReply, StartedSession, StoppingRun};
 
 use crate::content::Content;
 use crate::definition::ToolDefinition;
@@ -180,6 +182,32 @@ pub trait PluginHooks: Send + Sync {
         part: ReplacedPart<'a>,
         token: &'a CancellationToken,
     ) -> BoxFuture<'a, AddedInstructions>;
+
+    /// Asks before a run stops whether it continues. The default lets it stop.
+    fn before_stop<'a>(&'a self, _stop: StoppingRun<'a>, _token: &'a CancellationToken) -> BoxFuture<'a, CheckedStop> {
+        Box::pin(async { CheckedStop::default() })
+    }
+
+    /// Announces a prompt of a session to the hooks at its start, which are called for the first prompt alone. The default
+    /// calls nothing.
+    fn session_start<'a>(
+        &'a self,
+        _run: HookedRun<'a>,
+        _is_new: bool,
+        _token: &'a CancellationToken,
+    ) -> BoxFuture<'a, StartedSession> {
+        Box::pin(async { StartedSession::default() })
+    }
+
+    /// Revises the texts of a reply, which have no secrets. The default leaves them as they are.
+    fn after_reply<'a>(
+        &'a self,
+        _run: HookedRun<'a>,
+        _texts: Vec<String>,
+        _token: &'a CancellationToken,
+    ) -> BoxFuture<'a, RevisedReply> {
+        Box::pin(async { RevisedReply::default() })
+    }
 
     /// Takes an event, as JSON, for delivery in the background. Does not block.
     fn observe(&self, event: String);

@@ -39,6 +39,7 @@ impl RecordType for CalledHook {
             HookAnswer::Warned => "warned",
             HookAnswer::Rejected => "rejected the prompt",
             HookAnswer::Added => "added text",
+            HookAnswer::Continued => "made the run continue",
             HookAnswer::Failed => "failed",
             _ => "answered",
         };

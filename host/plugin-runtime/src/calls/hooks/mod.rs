@@ -9,6 +9,7 @@
 
 mod jobs;
 pub(crate) mod observers;
+pub(crate) mod run_hooks;
 mod words;
 
 use self::jobs::{AfterCall, BeforeCall, BeforeCompaction, BeforePrompt};
@@ -25,8 +26,8 @@ use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
 use pinion_plugin_limits::{FaultKind, PluginFault};
 use pinion_protocol::hook::{
-    AcceptedCall, AddedInstructions, ArgumentCheck, CallFailure, CallOutcome, CheckedCall, CheckedPrompt, HookedCall,
-    ReplacedPart, RevisedCall,
+    AcceptedCall, AddedInstructions, ArgumentCheck, CallFailure, CallOutcome, CheckedCall, CheckedPrompt, CheckedStop,
+    HookedCall, HookedRun, ReplacedPart, RevisedCall, RevisedReply, StartedSession, StoppingRun,
 };
 use pinion_protocol::{HookAnswer, HookCall, HookNote, HookPoint, Ledger, PluginHooks};
 use serde_json::Value;
@@ -107,15 +108,38 @@ impl PluginHooks for Runtime {
         Box::pin(self.instructions(on, part))
     }
 
+    fn before_stop<'a>(&'a self, stop: StoppingRun<'a>, token: &'a CancellationToken) -> BoxFuture<'a, CheckedStop> {
+        Box::pin(self.check_stop(stop, token))
+    }
+
+    fn session_start<'a>(
+        &'a self,
+        run: HookedRun<'a>,
+        is_new: bool,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, StartedSession> {
+        Box::pin(self.start_session(run, is_new, token))
+    }
+
+    fn after_reply<'a>(
+        &'a self,
+        run: HookedRun<'a>,
+        texts: Vec<String>,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, RevisedReply> {
+        Box::pin(self.revise_reply(run, texts, token))
+    }
+
     fn observe(&self, event: String) {
         self.observers.push(&self.registry, &self.shared, event);
     }
 }
 
 impl Runtime {
-    /// Waits until the events of the session are delivered to the plugins that observe it, at most as long as a cancelled
-    /// call has to return. Called when the session ends.
+    /// Calls the hooks at the end of sessions, and waits until the events of the session are delivered to the plugins that
+    /// observe it, at most as long as a cancelled call has to return. Called when the session ends.
     pub async fn deliver_events(&self) {
+        self.end_sessions().await;
         let current = self.registry.current();
         let graces = current.hooked(HookPoint::SessionEvents).map(|loaded| loaded.program().limits.grace_ms);
         if let Some(grace) = graces.max() {
