@@ -8,4 +8,5 @@ out=${1:-${PINION_GUESTS:-target/guests/components}}
 plugins/build.sh --out "$out" tests/guests
 plugins/build.sh --out "$out/examples" examples/plugins
 plugins/build.sh --out "$out/examples" examples/plugins/repeated-lines
+plugins/build.sh --out "$out/examples" examples/plugins/personal-data
 plugins/build.sh --out "$out/builtin"

@@ -16,6 +16,7 @@ mod many_plugins;
 mod offers;
 mod openapi;
 mod packing;
+mod personal_data;
 mod plain;
 mod plain_languages;
 mod plugin_test;
