@@ -10,6 +10,7 @@ mod command_actions;
 mod compiling;
 mod components;
 mod examples;
+mod extra_members;
 pub(crate) mod guide;
 mod guide_commands;
 mod many_plugins;

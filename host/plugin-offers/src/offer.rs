@@ -17,6 +17,9 @@ pub struct Description {
     /// Phrases for the functions of a plain component that are no tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
+    /// Phrases for members of `extra` that the host does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 /// A tool, as its plugin lists it.

@@ -54,7 +54,7 @@ pub fn check_manifest(version: &str, description: &str) -> Result<(), String> {
 
 /// Checks the total size of everything that a plugin offers, and its instructions.
 pub fn check_lists(description: &Description, bounds: ListBounds) -> Result<(), String> {
-    let Description { tools, commands, instructions, skipped: _ } = description;
+    let Description { tools, commands, instructions, skipped: _, remarks: _ } = description;
     let ListBounds { entries, total: most } = bounds;
     if tools.len().max(commands.len()) > entries {
         return Err(format!("offers more than {entries} tools or commands"));

@@ -5,6 +5,7 @@ use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::{self, InstanceJob, Live, Setup};
 use crate::capability::table::Asks;
 use crate::convert;
+use crate::loading::extra_members;
 use crate::loading::instance_template::InstanceTemplate;
 use crate::manifest::Inspection;
 use crate::plain::asks::possible_effects;
@@ -16,6 +17,9 @@ use pinion_plugin_offers::offer::{Description, OfferedCommand, OfferedTool};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
+
+/// Remarks about the `extra` of all tools, and of all commands.
+const MAX_REMARKS: usize = 32;
 
 /// Asks a plugin for its offer, on an instance without authority and under the limits of loading. The plugin tests
 /// itself first.
@@ -52,11 +56,22 @@ impl InstanceJob for Describe {
         let mut description = Description::default();
         if let Some(tools) = &exported.tools {
             let (listed,) = live.call::<_, (Result<Vec<_>, String>,)>(&tools.list_tools, ()).await?;
-            description.tools = listed.map_err(GuestError::List)?.into_iter().map(tool).collect();
+            let listed: Vec<wit::ToolDefinition> = listed.map_err(GuestError::List)?;
+            let remarks = |tool: &wit::ToolDefinition| {
+                extra_members::remarks(&format!("tool `{}`", tool.name), tool.extra.as_deref(), extra_members::TOOL)
+            };
+            description.remarks.extend(listed.iter().flat_map(remarks).take(MAX_REMARKS));
+            description.tools = listed.into_iter().map(tool).collect();
         }
         if let Some(commands) = &exported.commands {
             let (listed,) = live.call::<_, (Result<Vec<_>, String>,)>(&commands.list_commands, ()).await?;
-            description.commands = listed.map_err(GuestError::List)?.into_iter().map(command).collect();
+            let listed: Vec<wit::CommandDefinition> = listed.map_err(GuestError::List)?;
+            let remarks = |command: &wit::CommandDefinition| {
+                let (owner, extra) = (format!("command `/{}`", command.name), command.extra.as_deref());
+                extra_members::remarks(&owner, extra, extra_members::COMMAND)
+            };
+            description.remarks.extend(listed.iter().flat_map(remarks).take(MAX_REMARKS));
+            description.commands = listed.into_iter().map(command).collect();
         }
         Ok(description)
     }
@@ -79,7 +94,7 @@ impl InstanceJob for ListOffer {
             tools: offer.tools.into_iter().map(tool).collect(),
             commands: offer.commands.into_iter().map(command).collect(),
             instructions: offer.instructions,
-            skipped: Vec::new(),
+            ..Description::default()
         }))
     }
 }

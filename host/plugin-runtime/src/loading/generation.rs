@@ -55,6 +55,8 @@ pub(crate) struct Generation {
     pub(crate) held_back: Option<String>,
     /// Phrases for the functions of a plain component that are no tools.
     pub(crate) skipped: Vec<String>,
+    /// Phrases for members of `extra` that this host does not know.
+    pub(crate) remarks: Vec<String>,
 }
 
 impl Generation {
@@ -122,6 +124,7 @@ impl Generation {
     /// Puts a generation together, and checks its offer.
     fn offering(linked: Linked, origin: CodeOrigin, mut description: Description) -> Result<Self, LoadError> {
         let skipped = std::mem::take(&mut description.skipped);
+        let remarks = std::mem::take(&mut description.remarks);
         let Linked { program, digest, inspection, settings, .. } = linked;
         let CutSettings { decided, grants, ceiling, held_back, hint, path, .. } = settings;
         let covered =
@@ -147,6 +150,7 @@ impl Generation {
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
             skipped,
+            remarks,
         };
         generation.settle_ceiling(ceiling.is_some(), hint);
         Ok(generation)

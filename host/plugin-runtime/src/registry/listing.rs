@@ -44,6 +44,8 @@ pub struct PluginInfo {
     pub left_out: Vec<String>,
     /// Phrases for the functions of a plain component that are no tools, with the reasons.
     pub skipped: Vec<String>,
+    /// Phrases for members of `extra` of its tools and commands that this host does not know.
+    pub remarks: Vec<String>,
     /// Its hooks, whether they are called or not.
     pub hooks: Vec<Hook>,
     /// Its asks and declarations, whether granted or not.
@@ -154,6 +156,7 @@ fn info(loaded: &Loaded) -> PluginInfo {
         commands: loaded.lists.commands.iter().map(|command| command.name.clone()).collect(),
         left_out: loaded.left_out.clone(),
         skipped: generation.skipped.clone(),
+        remarks: generation.remarks.clone(),
         hooks: HookPoint::ALL
             .into_iter()
             .filter(|point| generation.inspection.exports.has_hook(*point))

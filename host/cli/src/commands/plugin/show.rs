@@ -419,6 +419,7 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
         let hint = "set `lifetime = \"reused\"` in pinion-plugin.toml or `export!`";
         warnings.push(format!("imports `{import}`, which plugins of lifetime `session` cannot use: {hint}"));
     }
+    warnings.extend(info.remarks.iter().cloned());
     for tool in tools {
         // Arguments that do not match are fine here; an invalid schema is not.
         if let Err(problem) = Schemas::default().check(tool, &json!({})).await
