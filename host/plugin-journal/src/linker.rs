@@ -115,7 +115,7 @@ impl<T: 'static> LinkerInstance<'_, T> {
     }
 
     /// Defines a resource.
-    pub(crate) fn resource<F>(&mut self, name: &str, resource: ResourceType, dropped: F) -> wasmtime::Result<()>
+    pub fn resource<F>(&mut self, name: &str, resource: ResourceType, dropped: F) -> wasmtime::Result<()>
     where
         F: Fn(StoreContextMut<'_, T>, u32) -> wasmtime::Result<()> + Send + Sync + 'static,
     {

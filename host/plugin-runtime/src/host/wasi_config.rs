@@ -2,8 +2,8 @@
 
 use crate::bindings::pinion::plugin::settings::Host as _;
 use crate::calls::state::State;
-use crate::journal::linker::Linker;
-use crate::journal::value::EncodeValue;
+use pinion_plugin_journal::linker::Linker;
+use pinion_plugin_journal::value::EncodeValue;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use wasmtime::StoreContextMut;

@@ -2,8 +2,8 @@
 
 use crate::bindings::pinion::plugin::log::{Host as _, Level};
 use crate::calls::state::State;
-use crate::journal::linker::Linker;
-use crate::journal::value::EncodeValue;
+use pinion_plugin_journal::linker::Linker;
+use pinion_plugin_journal::value::EncodeValue;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift};
 

@@ -7,8 +7,8 @@
 use crate::bindings::pinion::plugin::log::{Host as _, Level};
 use crate::bindings::pinion::plugin::storage::{Host as _, Scope, StorageError};
 use crate::calls::state::State;
-use crate::journal::linker::{Linker, LinkerInstance};
-use crate::journal::value::EncodeValue;
+use pinion_plugin_journal::linker::{Linker, LinkerInstance};
+use pinion_plugin_journal::value::EncodeValue;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lower, Resource, ResourceType};
 
