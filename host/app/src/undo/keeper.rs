@@ -4,6 +4,7 @@
 use crate::approve::Person;
 use crate::failure::with_causes;
 use crate::options::RunOptions;
+use crate::undo::argument_paths::paths_in;
 use crate::undo::rewind;
 use crate::workspace_base::Base;
 use futures_util::future::BoxFuture;
@@ -12,7 +13,6 @@ use pinion_agent::content::ToolCall;
 use pinion_agent::dialog::Severity;
 use pinion_agent::hooks::{HookVerdict, Hooks};
 use pinion_agent::message::ToolResultMessage;
-use pinion_agent::serde_json::Value;
 use pinion_agent::text::count;
 use pinion_agent::{Agent, Authority, Context, ToolExecutor};
 use pinion_checkpoints::{
@@ -27,8 +27,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Texts in the arguments of a call that are tried as paths at most.
-const MAX_TEXTS: usize = 100;
 /// The beginning of the notice about a failed snapshot.
 const NO_CHECKPOINT: &str = "no checkpoint";
 /// The beginning of a question about files that undo does not cover.
@@ -38,8 +36,6 @@ const TOGETHER: &str = "another session changed files of this directory, or let 
                         changed meanwhile, unless you add --force";
 /// Stands for the runs of a group among the calls that are at work.
 const GROUP: &str = "\0group";
-/// Bytes of a path.
-const MAX_PATH: usize = 4096;
 
 /// Takes snapshots around the calls that may change files. Calls that run at the same time share them.
 pub struct Keeper {
@@ -230,15 +226,7 @@ impl Keeper {
 
     /// Returns the ignored paths that the arguments of a call name. A tool gets the paths that it changes from them.
     async fn ignored(&self, call: &ToolCall) -> BTreeSet<RelPath> {
-        let mut texts = Vec::new();
-        strings(&call.arguments, &mut texts);
-        let workspace = &self.base.workspace;
-        let path = |text: &&str| {
-            let path = Path::new(text);
-            let inside = path.strip_prefix(workspace).or_else(|_| path.strip_prefix(".")).unwrap_or(path);
-            RelPath::try_from(inside).ok()
-        };
-        let paths: BTreeSet<RelPath> = texts.iter().filter_map(path).collect();
+        let paths = paths_in(&call.arguments, &self.base.workspace);
         let Some((_, store)) = self.kept().filter(|_| !paths.is_empty()) else { return BTreeSet::new() };
         let ignored = move || Ok(paths.into_iter().filter(|path| store.ignores(path)).collect());
         blocking(ignored).await.unwrap_or_default()
@@ -383,19 +371,6 @@ fn collect(store: &CheckpointStore, retention: Retention, keep: &[Digest], store
     store.collect_when_due(retention, keep)?;
     remove_unused(stores, retention.age);
     Ok(())
-}
-
-/// Collects the texts in arguments that may be paths.
-fn strings<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
-    if texts.len() >= MAX_TEXTS {
-        return;
-    }
-    match value {
-        Value::String(text) if text.len() <= MAX_PATH && !text.contains('\n') => texts.push(text),
-        Value::Array(values) => values.iter().for_each(|value| strings(value, texts)),
-        Value::Object(fields) => fields.values().for_each(|value| strings(value, texts)),
-        _ => {}
-    }
 }
 
 /// Runs blocking work; describes its error.
