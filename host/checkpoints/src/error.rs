@@ -47,7 +47,7 @@ impl Error {
         move |source| Self::Io { doing, path, source }
     }
 
-    pub(crate) fn system(doing: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
+    pub(crate) fn system(doing: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self + use<> {
         let path = path.to_owned();
         move |errno| Self::Io { doing, path, source: errno.into() }
     }

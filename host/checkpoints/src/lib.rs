@@ -35,6 +35,7 @@
 #![cfg(unix)]
 
 mod activity;
+mod check_out;
 mod collect;
 mod diff;
 mod error;

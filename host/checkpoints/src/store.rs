@@ -298,6 +298,11 @@ impl CheckpointStore {
         rules.ignore(path, false)
     }
 
+    /// Returns whether a snapshot is kept.
+    pub fn has_tree(&self, id: Digest) -> bool {
+        self.tree_file(id).exists()
+    }
+
     /// Reads a snapshot.
     ///
     /// # Errors

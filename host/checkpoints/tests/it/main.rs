@@ -11,6 +11,7 @@
 )]
 
 mod bounds;
+mod check_out;
 mod findings;
 mod patches;
 mod random;
