@@ -111,6 +111,7 @@ records! {
     hook { hook: CalledHook }
     plugin_entry { plugin_entry: PluginEntry, titled: Titled }
     checkpoint { checkpoint: Checkpoint, rewound: Rewound }
+    call_snapshots { call_snapshots: CallSnapshots }
     #[cfg(test)] example { #[cfg(test)] example: Example }
 }
 
