@@ -18,6 +18,7 @@ use pinion_agent::{Agent, Authority, Context, ToolExecutor};
 use pinion_checkpoints::{
     CheckpointStore, Digest, Error, GapReason, Overlap, RelPath, RestoreReport, Retention, TreeSnapshot, remove_unused,
 };
+use pinion_journal::writer::JournalMode;
 use pinion_session_store::record::{Checkpoint, Moment};
 use pinion_session_store::{Record, Session, printable};
 use std::collections::BTreeSet;
@@ -39,7 +40,7 @@ const GROUP: &str = "\0group";
 
 /// Takes snapshots around the calls that may change files. Calls that run at the same time share them.
 pub struct Keeper {
-    base: Base,
+    pub(super) base: Base,
     /// Files that this program writes.
     own: Vec<PathBuf>,
     tools: Arc<dyn ToolExecutor>,
@@ -132,7 +133,7 @@ impl Keeper {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner).push(tree);
     }
 
-    fn kept(&self) -> Option<(Arc<Session>, CheckpointStore)> {
+    pub(super) fn kept(&self) -> Option<(Arc<Session>, CheckpointStore)> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -151,7 +152,7 @@ impl Keeper {
     }
 
     /// Shows a notice once: now if there is a user, else when the notices are taken.
-    fn notice(&self, text: String) {
+    pub(super) fn notice(&self, text: String) {
         let mut notices = self.notices();
         if notices.said.contains(&text) {
             return;
@@ -207,13 +208,24 @@ impl Keeper {
         self.turn.lock().await.accepted = Some(reason.to_owned());
     }
 
-    /// Takes a checkpoint when no call is at work any more.
-    async fn after(&self, id: &str) {
+    /// Takes a checkpoint when no call is at work any more; with a journal, also while others are, so that each call has
+    /// its own.
+    async fn after(&self, call: &ToolCall) {
         let mut turn = self.turn.lock().await;
-        let Some(at) = turn.running.iter().position(|other| other == id) else { return };
+        let Some(at) = turn.running.iter().position(|other| *other == call.id) else { return };
         turn.running.swap_remove(at);
-        if turn.running.is_empty() {
-            self.close(&mut turn).await;
+        let (is_last, is_recorded) = (turn.running.is_empty(), self.base.config.journal != JournalMode::Off);
+        let (before, known) = (turn.trees.last().copied(), turn.trees.len());
+        match is_last {
+            true => self.close(&mut turn).await,
+            false if is_recorded && turn.is_open => turn.trees.extend(self.snapshot_among_calls().await),
+            false => {}
+        }
+        if is_recorded
+            && turn.trees.len() > known
+            && let (Some(before), Some(after)) = (before, turn.trees.last())
+        {
+            self.record_call(call, before, *after);
         }
     }
 
@@ -346,7 +358,7 @@ fn remedy(error: &Error) -> &'static str {
     }
 }
 
-fn lost(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn lost(error: &(dyn std::error::Error + 'static)) -> String {
     format!("the checkpoint is lost: {}", with_causes(error))
 }
 
@@ -374,7 +386,9 @@ fn collect(store: &CheckpointStore, retention: Retention, keep: &[Digest], store
 }
 
 /// Runs blocking work; describes its error.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, String> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, String> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(|error| with_causes(&error) + remedy(&error)),
         Err(error) => Err(error.to_string()),
@@ -464,7 +478,7 @@ impl Hooks for Keeper {
         _: &'a CancellationToken,
     ) -> BoxFuture<'a, Option<ToolResultMessage>> {
         Box::pin(async move {
-            self.after(&call.id).await;
+            self.after(call).await;
             None
         })
     }

@@ -5,6 +5,7 @@
 //! [`turns`] reads them back, and [`rewind`] restores files and conversation.
 
 mod argument_paths;
+mod call_snapshots;
 pub mod keeper;
 pub mod patch;
 pub mod rewind;
