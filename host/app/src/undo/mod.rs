@@ -5,7 +5,9 @@
 //! [`turns`] reads them back, and [`rewind`] restores files and conversation.
 
 mod argument_paths;
+pub mod bisection;
 mod call_snapshots;
+pub mod calls;
 pub mod keeper;
 pub mod patch;
 pub mod rewind;
