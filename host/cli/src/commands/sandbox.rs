@@ -4,7 +4,7 @@ use clap::Args;
 use pinion_app::config::plugin_secrets::SecretOrigin;
 use pinion_app::config::sandbox::CommandGrants;
 use pinion_app::failure::{Failure, Result};
-use pinion_app::process::confinement::Planned;
+use pinion_app::process::confinement::{Planned, SandboxedPrograms};
 use pinion_app::process::hardening;
 use pinion_app::process::key_commands::KeyCommandSandbox;
 use pinion_app::process::network::ProgramProxy;
@@ -15,6 +15,7 @@ use pinion_egress::HostRule;
 use pinion_exclusions::ExcludedPlace;
 use pinion_sandbox::{Network, Program, ResourceLimits, SandboxPolicy, Support};
 use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
 
 /// The arguments of `pinion sandbox`.
 #[derive(Debug, Args)]
@@ -58,23 +59,35 @@ impl Sandbox {
             programs.gap(&policy).into_iter().for_each(|gap| lines.line(text!("{}", gap)));
             return print(&lines);
         };
-        let environment = environment(&base);
-        let program = Program { program, arguments, directory: &base.workspace, environment: &environment };
-        let prepared = programs.prepare(program, base.output.directory()).map_err(missing)?;
-        let (mut command, proxy) = (prepared.command, prepared.proxy);
-        prepared.out_of_reach.into_iter().for_each(|reason| note(&text!("{}", reason)));
-        let name = program.program;
-        let running = prepared.running;
-        let ended = tokio::task::spawn_blocking(move || command.status()).await;
-        running.revert().iter().for_each(|line| note(&text!("{}", line)));
-        let status = ended.map_err(|error| Failure::failed("could not wait").because(error))?;
-        let status = status.map_err(|error| Failure::failed(format!("could not run `{name}`")).because(error))?;
-        proxy.iter().flat_map(ProgramProxy::lines).for_each(|refused| note(&text!("{}", refused)));
+        let status = run_program(&base, &programs, program, arguments, |_| ()).await?;
         match status.success() {
             true => Ok(()),
-            false => Err(Failure::failed(format!("`{name}` failed: {status}"))),
+            false => Err(Failure::failed(format!("`{program}` failed: {status}"))),
         }
     }
+}
+
+/// Runs a program in the sandbox, in the workspace of `base`, and returns its exit status. `set_streams` gets the command
+/// before it starts.
+pub(super) async fn run_program(
+    base: &Base,
+    programs: &SandboxedPrograms,
+    name: &str,
+    arguments: &[String],
+    set_streams: impl FnOnce(&mut Command),
+) -> Result<ExitStatus> {
+    let environment = environment(base);
+    let program = Program { program: name, arguments, directory: &base.workspace, environment: &environment };
+    let prepared = programs.prepare(program, base.output.directory()).map_err(Failure::failed)?;
+    let (mut command, proxy, running) = (prepared.command, prepared.proxy, prepared.running);
+    prepared.out_of_reach.into_iter().for_each(|reason| note(&text!("{}", reason)));
+    set_streams(&mut command);
+    let ended = tokio::task::spawn_blocking(move || command.status()).await;
+    running.revert().iter().for_each(|line| note(&text!("{}", line)));
+    let status = ended.map_err(|error| Failure::failed("could not wait").because(error))?;
+    let status = status.map_err(|error| Failure::failed(format!("could not run `{name}`")).because(error))?;
+    proxy.iter().flat_map(ProgramProxy::lines).for_each(|refused| note(&text!("{}", refused)));
+    Ok(status)
 }
 
 /// Describes the grants of the commands that print keys and secrets.
@@ -92,7 +105,7 @@ fn key_commands(base: &Base) -> Vec<Text> {
 }
 
 /// Returns the variables that a program of the agent gets.
-fn environment(base: &Base) -> Vec<(String, String)> {
+pub(super) fn environment(base: &Base) -> Vec<(String, String)> {
     let names = &base.config.process_environment;
     let is_passed = |variable: &str| {
         names.iter().any(|name| name.strip_suffix('*').map_or(variable == name, |start| variable.starts_with(start)))
