@@ -1,6 +1,13 @@
 //! The entries of a journal.
 
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The most elements of a list in an entry. Imports with 256 bytes each fill the memory of a recorded call with fewer, and
+/// a damaged entry, whose elements are a few bytes each, cannot grow to a multiple of its size.
+const MAX_LIST: usize = 1 << 18;
 
 /// An entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +47,12 @@ pub struct CallRecord {
     /// The interface and the function, such as `pinion:plugin/tools#call-tool`, or [`INSTANTIATION`].
     pub export: String,
     /// The authority of the call, in words.
+    #[serde(deserialize_with = "bounded_list")]
     pub grants: Vec<String>,
     /// The arguments.
     pub arguments: JournalValue,
     /// The imports that the component called, in order.
+    #[serde(deserialize_with = "bounded_list")]
     pub imports: Vec<ImportRecord>,
     /// The end of the call.
     pub outcome: CallOutcome,
@@ -78,6 +87,32 @@ pub enum CallOutcome {
     Trapped(String),
     /// The host ended it: a limit, the deadline or a cancellation.
     Stopped,
+}
+
+/// Reads a list of at most [`MAX_LIST`] elements.
+fn bounded_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct BoundedList<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedList<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX_LIST} elements")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(element) = elements.next_element()? {
+                if list.len() == MAX_LIST {
+                    return Err(A::Error::custom("the list is too long"));
+                }
+                list.push(element);
+            }
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_seq(BoundedList(PhantomData))
 }
 
 /// Encoded arguments or results.

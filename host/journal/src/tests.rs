@@ -110,6 +110,31 @@ fn copied_journal_is_complete_however_slow_the_disk_is() {
     assert_eq!(events[79], call(&vec![79; 1 << 20]));
 }
 
+#[test]
+fn failed_write_is_reported_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_the_way = directory.path().join("file");
+    fs::write(&in_the_way, "").unwrap();
+    let writer = JournalWriter::start(JournalMode::On, Box::new(|_: &mut [u8]| ())).unwrap();
+    writer.begin(Some(&in_the_way.join("journal")));
+    writer.record(call(b"lost"));
+    assert!(writer.finish().is_err());
+    writer.begin(Some(directory.path()));
+    writer.record(call(b"kept"));
+    assert!(writer.finish().is_ok());
+    assert_eq!(read_journal(&journal_files(directory.path()).unwrap()[0]).unwrap(), [call(b"kept")]);
+}
+
+#[test]
+fn entry_with_more_imports_than_a_call_can_have_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let JournalEvent::Call(mut large) = call(b"") else { panic!() };
+    large.imports = vec![large.imports[0].clone(); (1 << 18) + 1];
+    write(directory.path(), JournalMode::On, &[call(b"one"), JournalEvent::Call(large)]);
+    let events = read_journal(&journal_files(directory.path()).unwrap()[0]).unwrap();
+    assert_eq!(events, [call(b"one")]);
+}
+
 #[cfg(unix)]
 #[test]
 fn pipe_in_place_of_a_journal_is_not_waited_for() {

@@ -62,7 +62,11 @@ pub trait JournalSink: Send + Sync {
 pub struct JournalWriter {
     sender: Mutex<mpsc::Sender<WriterMessage>>,
     waiting: Arc<AtomicUsize>,
+    failure: WriteFailure,
 }
+
+/// The first error of the thread that was not returned yet.
+type WriteFailure = Arc<Mutex<Option<io::Error>>>;
 
 enum WriterMessage {
     Event(Box<JournalEvent>, usize),
@@ -78,12 +82,14 @@ impl JournalWriter {
     pub fn start(mode: JournalMode, mask: MaskSecrets) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let counter = waiting.clone();
+        let (counter, failure) = (waiting.clone(), WriteFailure::default());
+        let reported = failure.clone();
         thread::Builder::new().name("pinion-journal".to_owned()).spawn(move || {
-            let mut output = JournalOutput { mode, mask, file: None, directory: None, seen: HashSet::new() };
+            let (file, directory, seen) = (None, None, HashSet::new());
+            let mut output = JournalOutput { mode, mask, file, directory, seen, failure: reported };
             output.run(&receiver, &counter);
         })?;
-        Ok(Self { sender: Mutex::new(sender), waiting })
+        Ok(Self { sender: Mutex::new(sender), waiting, failure })
     }
 
     /// Continues in a new file of `directory`, which is created with the first entry. Without a directory, drops further
@@ -106,6 +112,17 @@ impl JournalWriter {
         self.send(WriterMessage::Flush(done));
         // Fails only if the thread panicked.
         let _ = finished.recv();
+    }
+
+    /// Ends the file and waits until all entries have been written.
+    ///
+    /// # Errors
+    /// An entry could not be written since the last call.
+    pub fn finish(&self) -> io::Result<()> {
+        self.begin(None);
+        self.flush();
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failure.map_or(Ok(()), Err)
     }
 
     fn send(&self, message: WriterMessage) {
@@ -159,6 +176,7 @@ struct JournalOutput {
     directory: Option<PathBuf>,
     /// Digests of the values in the file.
     seen: HashSet<[u8; 32]>,
+    failure: WriteFailure,
 }
 
 struct JournalFile {
@@ -211,8 +229,7 @@ impl JournalOutput {
             }
         });
         if let Err(error) = self.write(&event) {
-            tracing::warn!(%error, "the journal could not be written; it ends here");
-            (self.file, self.directory, self.mode) = (None, None, JournalMode::Off);
+            self.fail(error);
         }
     }
 
@@ -240,10 +257,16 @@ impl JournalOutput {
         if let Some(file) = self.file.as_mut().filter(|file| file.is_dirty) {
             file.is_dirty = false;
             if let Err(error) = file.encoder.flush() {
-                tracing::warn!(%error, "the journal could not be written; it ends here");
-                (self.file, self.directory) = (None, None);
+                self.fail(error);
             }
         }
+    }
+
+    /// Ends the journal of the directory after an error.
+    fn fail(&mut self, error: io::Error) {
+        tracing::warn!(%error, "the journal could not be written; it ends here");
+        (self.file, self.directory) = (None, None);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
     fn close(&mut self) {
@@ -251,7 +274,7 @@ impl JournalOutput {
         if let Some(file) = self.file.take()
             && let Err(error) = file.encoder.finish().and_then(|mut writer| writer.flush())
         {
-            tracing::warn!(%error, "the end of the journal could not be written");
+            self.fail(error);
         }
         self.seen.clear();
     }

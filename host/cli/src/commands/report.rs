@@ -85,8 +85,8 @@ fn copy_journals(base: &Base, files: &[PathBuf], bundle: &Path) -> Result<BTreeM
             }
             writer.record_in_full(event);
         }
-        writer.flush();
     }
+    writer.finish().map_err(failed)?;
     Ok(components)
 }
 
