@@ -4,8 +4,10 @@
 //! next recorded import and returns the recorded result, decoded by its type. So nothing that a component does here
 //! reaches files, programs or the network.
 
+mod describe;
 pub mod value;
 
+pub use self::describe::RecordedToolCall;
 use self::value::{ReplayedResource, decode, encode_all, print, print_next};
 use crate::linker::unversioned;
 use pinion_journal::difference::{CallDifference, ReplayVerdict};

@@ -113,7 +113,7 @@ fn length(bytes: &mut &[u8]) -> wasmtime::Result<usize> {
     number(bytes)?.try_into().map_err(|_| damaged())
 }
 
-fn text(bytes: &mut &[u8]) -> wasmtime::Result<String> {
+pub(super) fn text(bytes: &mut &[u8]) -> wasmtime::Result<String> {
     let length = length(bytes)?;
     let (text, rest) = bytes.split_at_checked(length).ok_or_else(damaged)?;
     *bytes = rest;
