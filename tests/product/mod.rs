@@ -43,6 +43,8 @@ pub(crate) mod providers;
 mod replay;
 #[cfg(target_os = "linux")]
 mod resume;
+#[cfg(target_os = "linux")]
+mod session_calls;
 mod sessions;
 mod skills;
 mod streaming;

@@ -58,6 +58,8 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion session cost ", File("tests/product/cost.rs", r#"["session", "cost", &id"#)),
     ("pinion session rewind", File("tests/product/undo/mod.rs", r#"["session", "rewind"]"#)),
     ("pinion eval swe-bench ", File("tests/product/swe_bench.rs", r#"["eval", "swe-bench", "#)),
+    ("pinion session step ", File("tests/product/session_calls.rs", r#"["session", "step", "#)),
+    ("pinion session bisect ", File("tests/product/session_calls.rs", r#"["session", "bisect", "#)),
     ("pinion session diff ", File("tests/product/undo/patches.rs", r#"["session", "diff", "#)),
     ("pinion session export ", File("tests/hostile/repository.rs", r#"["session", "export", "#)),
     ("cargo bench -p ", Nothing("it measures")),

@@ -17,11 +17,14 @@ mod mentions_tests;
 mod model;
 mod permissions;
 mod plugin;
+mod recorded_imports;
 mod report;
 mod rewind;
 mod sandbox;
 mod session;
+mod session_bisect;
 mod session_cost;
+mod session_step;
 mod swe_bench;
 mod trust;
 

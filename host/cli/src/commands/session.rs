@@ -1,7 +1,9 @@
 //! `pinion session`: lists, shows, exports, forks, rewinds and deletes sessions, and prints their cost.
 
 use crate::commands::rewind::Rewind;
+use crate::commands::session_bisect::BisectArgs;
 use crate::commands::session_cost::session_cost;
+use crate::commands::session_step::StepArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::sessions::delete_whole;
@@ -75,6 +77,10 @@ enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show the calls of a session one by one: imports, result and changes
+    Step(StepArgs),
+    /// Find the first call of a session after which a command fails
+    Bisect(BisectArgs),
     /// Copy a session to a new one and print its ID
     Fork {
         /// ID of the session, or a unique prefix of it
@@ -123,6 +129,8 @@ impl SessionArgs {
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
             SessionCommand::Diff { id, patch } => diff(&base, &directory, &id, &patch),
             SessionCommand::Cost { id, by, json } => session_cost(&directory, &id, by, json),
+            SessionCommand::Step(step) => step.run(&base, &directory).await,
+            SessionCommand::Bisect(bisect) => bisect.run(&base, &directory, invocation.global.quiet).await,
             SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
             SessionCommand::Rewind(rewind) => rewind.run(&base, &directory),
             SessionCommand::Rename { id, name } => {

@@ -1,6 +1,6 @@
 //! Recorded calls for people.
 
-use crate::journal::linker::unversioned;
+use crate::linker::unversioned;
 use crate::replay::value::{print, text};
 use crate::replay::{CallReplayer, ReplayableComponent, print_outcome};
 use pinion_journal::event::{CallRecord, ImportRecord};

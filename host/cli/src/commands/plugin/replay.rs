@@ -16,6 +16,7 @@ use pinion_session_store::SessionDirectory;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The differences to print.
 const MAX_SHOWN: usize = 20;
@@ -43,18 +44,16 @@ struct ReportedCall {
 }
 
 /// A recorded instance with its calls and their numbers.
-struct RecordedInstance {
-    start: InstanceStart,
-    calls: Vec<(usize, CallRecord)>,
+pub(crate) struct RecordedInstance {
+    pub(crate) start: InstanceStart,
+    pub(crate) calls: Vec<(usize, CallRecord)>,
 }
 
 pub(crate) async fn run(base: &Base, session: &str, with: Option<&Path>, as_json: bool) -> Result<()> {
     let bundle = Some(base.workspace.join(session)).filter(|directory| directory.is_dir());
     let instances = recorded(base, session, bundle.as_deref())?;
     let replacement = with.map(|file| replacement(base, file)).transpose()?;
-    let replayer = CallReplayer::start().map_err(failed)?;
-    let mut components =
-        Components { replayer: &replayer, installed: installed(base, bundle.as_deref()), loaded: HashMap::new() };
+    let mut components = Components::new(base, bundle.as_deref())?;
     let mut report = ReplayReport::default();
     for instance in &instances {
         if replacement.as_ref().is_some_and(|new| new.name != instance.start.plugin) {
@@ -105,7 +104,14 @@ fn recorded(base: &Base, session: &str, bundle: Option<&Path>) -> Result<Vec<Rec
         Some(bundle) => bundle.join("journal"),
         None => directory_of(&SessionDirectory::new(base.paths.sessions()).find(session).map_err(Failure::from)?),
     };
-    let files = recorded_files(&directory, session)?;
+    recorded_instances(recorded_files(&directory, session)?)
+}
+
+/// Reads the instances in journals, with their calls.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn recorded_instances(files: Vec<PathBuf>) -> Result<Vec<RecordedInstance>> {
     let (mut instances, mut number) = (Vec::new(), 0);
     for file in files {
         // Each file is from another process, which numbers its instances separately.
@@ -158,15 +164,27 @@ pub(crate) fn installed(base: &Base, bundle: Option<&Path>) -> HashMap<String, P
 }
 
 /// The components that have been compiled.
-struct Components<'a> {
-    replayer: &'a CallReplayer,
+pub(crate) struct Components {
+    pub(crate) replayer: Arc<CallReplayer>,
     installed: HashMap<String, PluginSource>,
     loaded: HashMap<String, ReplayableComponent>,
 }
 
-impl Components<'_> {
+impl Components {
+    /// Finds the installed components and the components of a report.
+    ///
+    /// # Errors
+    /// The engine does not start.
+    pub(crate) fn new(base: &Base, bundle: Option<&Path>) -> Result<Self> {
+        let replayer = Arc::new(CallReplayer::start().map_err(failed)?);
+        Ok(Self { replayer, installed: installed(base, bundle), loaded: HashMap::new() })
+    }
+
     /// Returns the component of a digest; `None` if it is not installed.
-    fn find(&mut self, digest: &str, source: Option<&PluginSource>) -> Result<Option<&ReplayableComponent>> {
+    ///
+    /// # Errors
+    /// It cannot be read or compiled.
+    pub(crate) fn find(&mut self, digest: &str, source: Option<&PluginSource>) -> Result<Option<&ReplayableComponent>> {
         if !self.loaded.contains_key(digest) {
             let Some(source) = source.or_else(|| self.installed.get(digest)) else { return Ok(None) };
             let bytes = source.bytes().map_err(unreadable)?;
@@ -178,14 +196,14 @@ impl Components<'_> {
 }
 
 async fn replay_instance(
-    components: &mut Components<'_>,
+    components: &mut Components,
     replacement: Option<&Replacement>,
     instance: &RecordedInstance,
     report: &mut ReplayReport,
 ) -> Result<()> {
     let start = &instance.start;
     let digest = replacement.map_or(&start.component, |new| &new.digest);
-    let replayer = components.replayer;
+    let replayer = components.replayer.clone();
     let component = components.find(digest, replacement.map(|new| &new.source))?;
     let calls: Vec<&CallRecord> = instance.calls.iter().map(|(_, call)| call).collect();
     let verdicts = match component {
