@@ -7,6 +7,7 @@
 
 pub mod difference;
 pub mod event;
+mod long_matches;
 pub mod reader;
 #[cfg(test)]
 mod tests;

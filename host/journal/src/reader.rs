@@ -1,7 +1,8 @@
 //! Reading the journals of a session.
 
 use crate::event::{JournalEvent, JournalValue};
-use crate::writer::{EXTENSION, MIN_SHARED};
+use crate::long_matches::RepetitionReader;
+use crate::writer::{EXTENSION, MIN_SHARED, REFERRING};
 use flate2::read::DeflateDecoder;
 use pinion_files::open::open_file;
 use std::collections::HashMap;
@@ -53,23 +54,40 @@ pub fn read_journal(path: &Path) -> Result<Vec<JournalEvent>, ReadError> {
     let file = open_file(path).map_err(|source| ReadError { path: path.to_owned(), source })?;
     let mut decoder = DeflateDecoder::new(BufReader::new(file));
     let (mut events, mut values) = (Vec::new(), HashMap::new());
-    let mut left = MAX_TOTAL;
-    while let Some(mut event) = next_event(&mut decoder, &mut left) {
+    let (mut left, mut repetitions) = (MAX_TOTAL, None);
+    while let Some(mut event) = next_event(&mut decoder, &mut repetitions, &mut left) {
         event.for_each_value(|value| restore(value, &mut values, &mut left));
         events.push(event);
     }
     Ok(events)
 }
 
-fn next_event(decoder: &mut impl Read, left: &mut usize) -> Option<JournalEvent> {
+/// Reads the next entry. Entries of files that do not begin with the mark of references are as they were encoded.
+fn next_event(
+    decoder: &mut impl Read,
+    repetitions: &mut Option<RepetitionReader>,
+    left: &mut usize,
+) -> Option<JournalEvent> {
+    let mut length = next_length(decoder)?;
+    if length == REFERRING && repetitions.is_none() {
+        *repetitions = Some(RepetitionReader::default());
+        length = next_length(decoder)?;
+    }
+    let length = usize::try_from(length).ok().filter(|length| *length <= MAX_ENTRY.min(*left))?;
+    let mut entry = Vec::new();
+    decoder.take(length as u64).read_to_end(&mut entry).ok()?;
+    (entry.len() == length).then_some(())?;
+    if let Some(repetitions) = repetitions {
+        entry = repetitions.restore(&entry, MAX_ENTRY.min(*left))?;
+    }
+    *left = left.checked_sub(entry.len())?;
+    postcard::from_bytes(&entry).ok()
+}
+
+fn next_length(decoder: &mut impl Read) -> Option<u32> {
     let mut length = [0; 4];
     decoder.read_exact(&mut length).ok()?;
-    let length = usize::try_from(u32::from_le_bytes(length)).ok().filter(|length| *length <= MAX_ENTRY)?;
-    *left = left.checked_sub(length)?;
-    let mut encoded = Vec::new();
-    decoder.take(length as u64).read_to_end(&mut encoded).ok()?;
-    (encoded.len() == length).then_some(())?;
-    postcard::from_bytes(&encoded).ok()
+    Some(u32::from_le_bytes(length))
 }
 
 /// Puts in the bytes of a value that was written before, and remembers those that may be repeated.

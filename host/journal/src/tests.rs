@@ -3,7 +3,10 @@
 use crate::event::{CallOutcome, CallRecord, ImportRecord, InstanceStart, JournalEvent, JournalValue};
 use crate::reader::{journal_files, read_journal};
 use crate::writer::{JournalMode, JournalSink as _, JournalWriter};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 fn start() -> JournalEvent {
@@ -58,6 +61,40 @@ fn entries_are_read_as_they_were_written() {
     let files = journal_files(directory.path()).unwrap();
     assert_eq!(files.len(), 1);
     assert_eq!(read_journal(&files[0]).unwrap(), events[1..]);
+}
+
+#[test]
+fn journal_without_references_is_still_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("0001.calls");
+    let mut encoder = DeflateEncoder::new(fs::File::create(&path).unwrap(), Compression::default());
+    for event in [call(b"one"), call(b"two")] {
+        let encoded = postcard::to_stdvec(&event).unwrap();
+        encoder.write_all(&u32::try_from(encoded.len()).unwrap().to_le_bytes()).unwrap();
+        encoder.write_all(&encoded).unwrap();
+    }
+    encoder.finish().unwrap();
+    assert_eq!(read_journal(&path).unwrap(), [call(b"one"), call(b"two")]);
+}
+
+#[test]
+fn files_that_are_read_again_take_little_space() {
+    let directory = tempfile::tempdir().unwrap();
+    // Parts of a file with another beginning each, and more than DEFLATE looks back.
+    let file: Vec<u8> = (0..20_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let calls: Vec<_> = (0..20).map(|number| call(&file[number * 7..])).collect();
+    let writer = JournalWriter::start(JournalMode::On, Box::new(|_: &mut [u8]| ())).unwrap();
+    writer.begin(Some(directory.path()));
+    calls.iter().for_each(|call| writer.record(call.clone()));
+    // While the writer lives, so that only the flush has written.
+    writer.flush();
+    let path = &journal_files(directory.path()).unwrap()[0];
+    let events = read_journal(path).unwrap();
+    assert_eq!(events.len(), calls.len());
+    let different = events.iter().zip(&calls).position(|(read, written)| read != written);
+    assert_eq!(different, None);
+    let length = fs::metadata(path).unwrap().len();
+    assert!(length < 2 * 80_000, "{length}");
 }
 
 #[test]

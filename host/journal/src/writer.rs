@@ -2,10 +2,11 @@
 //!
 //! The journals of a session are files in a directory with its name. Each process writes a separate file, a DEFLATE stream of
 //! entries, each with its length before it: a process that was killed leaves a file that ends within an entry, and
-//! the reader ignores the rest. Large values are written once per file. Secrets are masked before anything else happens to a
+//! the reader ignores the rest. Entries refer to earlier bytes of the file, see `long_matches.rs`. Large values are written once per file. Secrets are masked before anything else happens to a
 //! value, so that neither files nor digests depend on them.
 
 use crate::event::{JournalEvent, JournalValue};
+use crate::long_matches::RepetitionWriter;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use pinion_files::open::create_directory;
@@ -16,11 +17,13 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// The extension of the files of a journal.
 pub const EXTENSION: &str = "calls";
+/// Stands in place of the first length in files whose entries refer to earlier bytes.
+pub(crate) const REFERRING: u32 = u32::MAX;
 /// Bytes of a value that is written once per file.
 pub(crate) const MIN_SHARED: usize = 256;
 /// Bytes of a value of which only the digest is kept.
@@ -29,12 +32,18 @@ const MAX_VALUE: usize = 8 << 20;
 const MAX_BRIEF: usize = 32;
 /// Bytes of entries that wait while the disk is slow; later ones are dropped.
 const MAX_WAITING: usize = 64 << 20;
+/// Bytes of entries for which the thread stops gathering.
+const MAX_GATHERED: usize = 8 << 20;
+/// Bytes that a flush of an encoder adds at most if it holds nothing.
+const MARK: u64 = 8;
 /// Bytes of one file before compression.
 const MAX_FILE: u64 = 512 << 20;
 /// The files of one session.
 const MAX_FILES: u32 = 10_000;
 /// The pause after which the thread writes entries that were not worth a write yet.
 const QUIET: Duration = Duration::from_millis(300);
+/// The time in which the thread gathers entries, so that few calls pay for waking it.
+const GATHERING: Duration = Duration::from_millis(100);
 
 /// The setting `journal`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +72,7 @@ pub struct JournalWriter {
     sender: Mutex<mpsc::Sender<WriterMessage>>,
     waiting: Arc<AtomicUsize>,
     failure: WriteFailure,
+    thread: Thread,
 }
 
 /// The first error of the thread that was not returned yet.
@@ -84,12 +94,12 @@ impl JournalWriter {
         let waiting = Arc::new(AtomicUsize::new(0));
         let (counter, failure) = (waiting.clone(), WriteFailure::default());
         let reported = failure.clone();
-        thread::Builder::new().name("pinion-journal".to_owned()).spawn(move || {
+        let running = thread::Builder::new().name("pinion-journal".to_owned()).spawn(move || {
             let (file, directory, seen) = (None, None, HashSet::new());
             let mut output = JournalOutput { mode, mask, file, directory, seen, failure: reported };
             output.run(&receiver, &counter);
         })?;
-        Ok(Self { sender: Mutex::new(sender), waiting, failure })
+        Ok(Self { sender: Mutex::new(sender), waiting, failure, thread: running.thread().clone() })
     }
 
     /// Continues in a new file of `directory`, which is created with the first entry. Without a directory, drops further
@@ -110,6 +120,7 @@ impl JournalWriter {
     pub fn flush(&self) {
         let (done, finished) = mpsc::sync_channel(1);
         self.send(WriterMessage::Flush(done));
+        self.thread.unpark();
         // Fails only if the thread panicked.
         let _ = finished.recv();
     }
@@ -134,6 +145,8 @@ impl JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
+        // The process may end before the thread does.
+        self.begin(None);
         self.flush();
     }
 }
@@ -141,12 +154,16 @@ impl Drop for JournalWriter {
 impl JournalSink for JournalWriter {
     fn record(&self, event: JournalEvent) {
         let size = size_of_event(&event);
-        if self.waiting.fetch_add(size, Ordering::Relaxed) > MAX_WAITING {
+        let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
+        if waiting > MAX_WAITING {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
             tracing::warn!("the journal cannot keep up; a call is missing in it");
             return;
         }
         self.send(WriterMessage::Event(Box::new(event), size));
+        if waiting > MAX_GATHERED {
+            self.thread.unpark();
+        }
     }
 }
 
@@ -181,6 +198,7 @@ struct JournalOutput {
 
 struct JournalFile {
     encoder: DeflateEncoder<BufWriter<File>>,
+    repetitions: RepetitionWriter,
     bytes: u64,
     is_dirty: bool,
 }
@@ -189,10 +207,16 @@ impl JournalOutput {
     fn run(&mut self, receiver: &mpsc::Receiver<WriterMessage>, waiting: &AtomicUsize) {
         loop {
             let is_dirty = self.file.as_ref().is_some_and(|file| file.is_dirty);
-            let message = match is_dirty {
-                true => receiver.recv_timeout(QUIET),
-                false => receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            let next = receiver.try_recv();
+            let is_first = next.is_err();
+            let message = match (next, is_dirty) {
+                (Ok(message), _) => Ok(message),
+                (Err(_), true) => receiver.recv_timeout(QUIET),
+                (Err(_), false) => receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
             };
+            if is_first && matches!(message, Ok(WriterMessage::Event(..))) {
+                thread::park_timeout(GATHERING);
+            }
             match message {
                 Ok(WriterMessage::Event(event, size)) => {
                     self.add(*event);
@@ -236,18 +260,18 @@ impl JournalOutput {
     fn write(&mut self, event: &JournalEvent) -> io::Result<()> {
         if self.file.is_none() {
             let Some(directory) = &self.directory else { return Ok(()) };
-            let encoder = DeflateEncoder::new(BufWriter::new(create_file(directory)?), Compression::default());
-            self.file = Some(JournalFile { encoder, bytes: 0, is_dirty: false });
+            let mut encoder = DeflateEncoder::new(BufWriter::new(create_file(directory)?), Compression::default());
+            encoder.write_all(&REFERRING.to_le_bytes())?;
+            let repetitions = RepetitionWriter::new();
+            self.file = Some(JournalFile { encoder, repetitions, bytes: 0, is_dirty: false });
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         if file.bytes > MAX_FILE {
             return Ok(());
         }
-        let encoded = encode(event)?;
-        file.bytes += encoded.len() as u64;
-        file.encoder.write_all(&encoded)?;
+        file.add(event)?;
         if file.bytes > MAX_FILE {
-            file.encoder.write_all(&encode(&JournalEvent::Full)?)?;
+            file.add(&JournalEvent::Full)?;
         }
         file.is_dirty = true;
         Ok(())
@@ -256,7 +280,7 @@ impl JournalOutput {
     fn flush(&mut self) {
         if let Some(file) = self.file.as_mut().filter(|file| file.is_dirty) {
             file.is_dirty = false;
-            if let Err(error) = file.encoder.flush() {
+            if let Err(error) = file.flush() {
                 self.fail(error);
             }
         }
@@ -280,11 +304,27 @@ impl JournalOutput {
     }
 }
 
-fn encode(event: &JournalEvent) -> io::Result<Vec<u8>> {
-    let mut encoded = postcard::to_extend(event, vec![0; 4]).map_err(io::Error::other)?;
-    let length = u32::try_from(encoded.len() - 4).map_err(io::Error::other)?;
-    encoded[..4].copy_from_slice(&length.to_le_bytes());
-    Ok(encoded)
+impl JournalFile {
+    /// Writes everything that the encoder holds. One flush of it leaves entries behind where they fill its buffer; once it
+    /// holds nothing, a flush adds only a mark.
+    fn flush(&mut self) -> io::Result<()> {
+        loop {
+            let before = self.encoder.total_out();
+            self.encoder.flush()?;
+            if self.encoder.total_out().saturating_sub(before) <= MARK {
+                return Ok(());
+            }
+        }
+    }
+
+    fn add(&mut self, event: &JournalEvent) -> io::Result<()> {
+        let encoded = postcard::to_stdvec(event).map_err(io::Error::other)?;
+        self.bytes += encoded.len() as u64;
+        let entry = self.repetitions.shorten(&encoded);
+        let length = u32::try_from(entry.len()).map_err(io::Error::other)?;
+        self.encoder.write_all(&length.to_le_bytes())?;
+        self.encoder.write_all(&entry)
+    }
 }
 
 /// Replaces bytes that the file has already, or that the mode leaves out.
