@@ -64,7 +64,9 @@ mod tests {
             source: Default::default(),
         };
         let call = ToolCall::new("1", "bash", json!({ "command": "ls" }));
-        AskUser::new(lines).decide(Question { call: &call, tool: &tool, notes: &[] }, &CancellationToken::new()).await
+        AskUser::new(lines)
+            .decide(Question { call: &call, tool: &tool, notes: &[], agent: None }, &CancellationToken::new())
+            .await
     }
 
     #[tokio::test]

@@ -46,6 +46,8 @@ pub struct LoopConfig {
     pub schemas: Arc<Schemas>,
     /// Nesting of the runs: 0 for the agent, 1 for its sub-agents, and so on.
     pub depth: u32,
+    /// Name of the sub-agent, for questions about its calls; `None` for the agent.
+    pub agent: Option<Arc<str>>,
 }
 
 /// The implementations that the loop calls.
@@ -187,7 +189,7 @@ impl LoopConfig {
             branch_authority: Self::BRANCH_AUTHORITY,
             config_id: None,
         };
-        Self { ports, policy, inbox: Inbox::default(), budget: None, schemas: Arc::default(), depth: 0 }
+        Self { ports, policy, inbox: Inbox::default(), budget: None, schemas: Arc::default(), depth: 0, agent: None }
     }
 
     /// Returns the config with another model and its provider.
@@ -204,14 +206,14 @@ impl LoopConfig {
     /// no children unless its parent says so.
     #[must_use]
     pub fn child(&self, kind: ChildKind) -> Self {
-        let Self { ports, policy, inbox: _, budget, schemas, depth } = self.clone();
+        let Self { ports, policy, inbox: _, budget, schemas, depth, agent } = self.clone();
         let inbox = Inbox::default();
         match kind {
-            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas, depth },
+            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas, depth, agent },
             ChildKind::Task => {
                 let ports = Ports { filters: Vec::new(), spawner: None, ..ports };
                 let policy = RunPolicy { tool_choice: ToolChoice::Auto, ..policy };
-                Self { ports, policy, inbox, budget, schemas, depth: depth + 1 }
+                Self { ports, policy, inbox, budget, schemas, depth: depth + 1, agent }
             }
         }
     }

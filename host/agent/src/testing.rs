@@ -250,7 +250,8 @@ pub(crate) struct Answers {
 
 impl Approver for Answers {
     fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
-        self.asked.lock().unwrap().push(question.tool.name.clone());
+        let agent = question.agent.map(|agent| format!("{agent}: ")).unwrap_or_default();
+        self.asked.lock().unwrap().push(format!("{agent}{}", question.tool.name));
         Box::pin(async { self.decision.clone() })
     }
 }

@@ -296,6 +296,7 @@ impl SpawningCall {
         let session = self.session(name);
         for config in &mut plan.attempts {
             config.policy.options.session_id = Some(session.id.to_string());
+            config.agent = Some(name.into());
             config.ports.store = session.store.clone();
         }
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();

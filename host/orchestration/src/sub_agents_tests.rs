@@ -261,7 +261,7 @@ async fn sub_agent_calls_pass_the_parents_approval_and_hooks() {
     setup.approver = Arc::new(Answers { decision: Decision::Deny { reason: "no".into() }, asked: Mutex::default() });
     let harness = setup.build();
     harness.prompt("go").await;
-    assert_eq!(*harness.approver.asked.lock().unwrap(), ["write"]);
+    assert_eq!(*harness.approver.asked.lock().unwrap(), ["sub-agent: write"]);
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-0", "-call-0"], "neither ran");
 }
 

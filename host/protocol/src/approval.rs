@@ -133,6 +133,8 @@ pub struct Question<'a> {
     /// Remarks of plugins' hooks about the call. If one of them asks, the call needs this decision even if the tool
     /// needs no approval or was allowed for the session.
     pub notes: &'a [HookNote],
+    /// Name of the sub-agent that makes the call; `None` for the conversation itself.
+    pub agent: Option<&'a str>,
 }
 
 /// The answer to a [`Question`].

@@ -248,7 +248,7 @@ mod tests {
             partial: None,
             signature: None,
         };
-        ask(&Question { call: &call, tool, notes: &[] })
+        ask(&Question { call: &call, tool, notes: &[], agent: None })
     }
 
     #[test]

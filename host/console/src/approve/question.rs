@@ -30,6 +30,8 @@ pub(super) struct CallQuestion {
     rule: Option<String>,
     /// The limit of an approval for the session, for example a host.
     reach: Option<String>,
+    /// The sub-agent that asks.
+    agent: Option<String>,
 }
 
 /// An argument after [`exposed`].
@@ -52,6 +54,7 @@ impl CallQuestion {
             reason: reason.map(|reason| exposed(&one_line(&reason, 300))),
             rule: rule.map(|rule| exposed(&one_line(&rule, 100))),
             reach: None,
+            agent: question.agent.map(|name| exposed(&one_line(name, 64)).replace('`', "'")),
         }
     }
 
@@ -71,7 +74,8 @@ impl CallQuestion {
             name => format!("{name} ({})", self.component),
         };
         let can = if self.can.is_empty() { "touches nothing" } else { &self.can };
-        let mut rows = host_rows("? ", &format!("allow this call? It {can}"), columns);
+        let asker = self.agent.as_ref().map(|name| format!("agent `{name}` asks: ")).unwrap_or_default();
+        let mut rows = host_rows("? ", &format!("{asker}allow this call? It {can}"), columns);
         rows.first_mut().into_iter().for_each(|row| *row = style.bold(&*row));
         rows.extend(host_rows("  ", &format!("tool:   {}", self.tool), columns));
         rows.extend(host_rows("  ", &format!("plugin: {plugin}"), columns));
@@ -222,6 +226,20 @@ mod tests {
             reason: None,
             rule: None,
             reach: None,
+            agent: None,
+        }
+    }
+
+    fn tool(name: &str) -> ToolDefinition {
+        ToolDefinition {
+            name: name.into(),
+            label: String::new(),
+            description: String::new(),
+            input_schema: json!({}),
+            guidelines: Vec::new(),
+            authority: Authority::default(),
+            execution: Execution::Sequential,
+            source: Default::default(),
         }
     }
 
@@ -277,6 +295,22 @@ mod tests {
     }
 
     #[test]
+    fn question_of_a_sub_agent_names_the_agent() {
+        let first = |asked: &CallQuestion| asked.head(Style::Plain, 80)[0].as_str().to_owned();
+        assert_eq!(first(&asked(json!({}), "")), "? allow this call? It writes files");
+        let asked = |agent: &str| {
+            let (call, tool) = (ToolCall::new("1", "wipe", json!({})), tool("wipe"));
+            CallQuestion::from_question(
+                &Question { call: &call, tool: &tool, notes: &[], agent: Some(agent) },
+                None,
+                None,
+            )
+        };
+        assert_eq!(first(&asked("reviewer")), "? agent `reviewer` asks: allow this call? It touches nothing");
+        assert_eq!(first(&asked("a` b\n? x")), "? agent `a' b ⏎ ? x` asks: allow this call? It touches nothing");
+    }
+
+    #[test]
     fn meaning_of_always_is_stated() {
         let rows = asked(json!({}), "").choice(Style::Plain, 120);
         assert!(rows[0].as_str().contains("do not ask again for wipe in this session"), "{rows:?}");
@@ -286,19 +320,10 @@ mod tests {
     fn new_file_is_all_added() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("old.txt"), "one\n").unwrap();
-        let tool = ToolDefinition {
-            name: "write".into(),
-            label: String::new(),
-            description: String::new(),
-            input_schema: json!({}),
-            guidelines: Vec::new(),
-            authority: Authority::default(),
-            execution: Execution::Sequential,
-            source: Default::default(),
-        };
+        let tool = tool("write");
         let changed = |path: &str, content: &str| {
             let call = ToolCall::new("1", "write", json!({ "path": path, "content": content }));
-            change(directory.path(), &Question { call: &call, tool: &tool, notes: &[] })
+            change(directory.path(), &Question { call: &call, tool: &tool, notes: &[], agent: None })
         };
         assert_eq!(changed("new.txt", "one\ntwo\n").unwrap(), "@@ -0,0 +1,2 @@\n+one\n+two\n");
         assert_eq!(changed("old.txt", "one\ntwo\n").unwrap(), "@@ -1 +1,2 @@\n one\n+two\n");

@@ -51,7 +51,7 @@ impl Dispatch<'_> {
     async fn approve(&self, ready: &Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
         let Ready { call, tool, notes } = ready;
         let approval = &self.config.ports.approval;
-        let question = Question { call, tool, notes };
+        let question = Question { call, tool, notes, agent: self.config.agent.as_deref() };
         if let Some(decided) = settled(approval, &question) {
             return decided;
         }
