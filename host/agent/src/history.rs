@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Estimates the tokens that every request contains: the system prompt and the tools.
 pub(crate) fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
-    let tools = config.ports.tools.definitions();
+    let tools = config.ports.tools.offered();
     let texts = tools.iter().flat_map(|tool| {
         let guidelines = tool.guidelines.iter().map(String::as_str);
         [&*tool.name, &*tool.description].into_iter().chain(guidelines)

@@ -368,6 +368,7 @@ impl<'a> Run<'a> {
             events: self.events,
             session_id: &self.context.session_id,
             run_id: &self.context.run_id,
+            history: &self.context.messages,
             token: self.token,
             children: self.children.as_ref(),
             access: self.access.as_ref(),

@@ -1,7 +1,7 @@
 //! Sub-agents: agents that the tools of a run start for parts of the task.
 //!
-//! A sub-agent is a run with a separate conversation: it gets only the prompt from its parent's conversation. It
-//! inherits a restricted config: the model of its parent unless the user configured another one; the same hooks and
+//! A sub-agent is a run with a separate conversation, which starts with the prompt alone or with a copy of its parent's
+//! conversation ([`crate::agent_start`]). It inherits a restricted config: the model of its parent unless the user configured another one; the same hooks and
 //! approval; the same tools or a subset, with no more authority than the tool that started it; a separate turn limit,
 //! and the token and cost budget of its parent. Its events go to the watchers of its parent, their sessions are linked
 //! both ways, and its spend counts as its parent's. It is cancelled with the call that started it, and no run ends
@@ -9,6 +9,7 @@
 //!
 //! The parent's model always gets a report in words, for any result: see [`SubAgentReport::for_model`].
 
+use crate::agent_start::{SharedOffer, before_call, task_with_brief};
 use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
 use crate::running_agents::RunningAgents;
 use futures_util::future::BoxFuture;
@@ -23,7 +24,7 @@ use pinion_protocol::authority::Authority;
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::{
-    AgentKind, Assignment, Ceiling, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ParallelAttempts,
+    AgentKind, AgentStart, Assignment, Ceiling, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ParallelAttempts,
     SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,
 };
 use pinion_protocol::identity::TurnTrigger;
@@ -40,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Instructions for a sub-agent, appended to the system prompt of its parent.
-const BRIEF: &str = "\
+pub(crate) const BRIEF: &str = "\
 # Your role
 
 You are a sub-agent: you work on one task for another agent, on your own. Nobody can answer questions, so make decisions and \
@@ -52,6 +53,8 @@ struct SpawningCall {
     family: Arc<Family>,
     id: String,
     tool: String,
+    /// The parent's conversation before the reply that makes the call.
+    history: Vec<Arc<Message>>,
     token: CancellationToken,
     started: Mutex<Started>,
 }
@@ -123,9 +126,10 @@ struct SubAgentAccount {
 }
 
 impl RunChildren for Family {
-    fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
+    fn for_call(self: Arc<Self>, call: &ToolCall, history: &[Arc<Message>], token: &CancellationToken) -> SubAgents {
         let (id, tool, token) = (call.id.clone(), call.name.clone(), token.clone());
-        SubAgents::new(SpawningCall { family: self, id, tool, token, started: Mutex::default() })
+        let history = before_call(history, &id).to_vec();
+        SubAgents::new(SpawningCall { family: self, id, tool, history, token, started: Mutex::default() })
     }
 
     fn take_spent(&self) -> Spend {
@@ -171,14 +175,13 @@ impl Delegate for SpawningCall {
 
 impl SpawningCall {
     async fn delegate(&self, assignment: Assignment, ceiling: Ceiling) -> Result<SubAgentReport, SubAgentError> {
-        let prompt = match assignment.prompt.trim() {
-            "" => return Err(SubAgentError::NoPrompt),
-            prompt => Message::user(prompt),
-        };
-        let kind = self.kind(assignment.kind.as_deref())?;
+        if assignment.prompt.trim().is_empty() {
+            return Err(SubAgentError::NoPrompt);
+        }
+        let kind = self.kind(&assignment)?;
         let plan = self.plan(&assignment, &kind, ceiling).await?;
         self.count()?;
-        let (outcome, run_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
+        let (outcome, run_id) = self.start(&assignment, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
         self.started().last_run = Some(run_id.clone());
         let is_cancelled = self.token.is_cancelled() || self.family.token.is_cancelled();
         match outcome.end {
@@ -188,11 +191,25 @@ impl SpawningCall {
         }
     }
 
-    fn kind(&self, name: Option<&str>) -> Result<AgentKind, SubAgentError> {
-        let Some(name) = name else { return Ok(AgentKind::default()) };
-        let known = || self.policy().kinds.iter().map(|kind| kind.name.clone()).collect();
-        let found = self.policy().kinds.iter().find(|kind| kind.name == name).cloned();
-        found.ok_or_else(|| SubAgentError::UnknownKind { name: name.to_owned(), known: known() })
+    /// Returns the kind that an assignment names, with the assignment's model.
+    fn kind(&self, assignment: &Assignment) -> Result<AgentKind, SubAgentError> {
+        let SubAgentPolicy { kinds, model_names, .. } = self.policy();
+        let mut kind = match &assignment.kind {
+            None => AgentKind::default(),
+            Some(name) => {
+                let known = || kinds.iter().map(|kind| kind.name.clone()).collect();
+                let found = kinds.iter().find(|kind| kind.name == *name).cloned();
+                found.ok_or_else(|| SubAgentError::UnknownKind { name: name.clone(), known: known() })?
+            }
+        };
+        if let Some(name) = &assignment.model {
+            if !model_names.contains(name) && !kind.models.contains(name) {
+                let known = model_names.iter().chain(&kind.models).cloned().collect();
+                return Err(SubAgentError::ModelNotListed { name: name.clone(), known });
+            }
+            kind.models = vec![name.clone()];
+        }
+        Ok(kind)
     }
 
     /// Returns the configs of the attempts and the strategy that chooses one.
@@ -231,9 +248,12 @@ impl SpawningCall {
         let max_depth = policy.max_depth - 1;
         let turn_limit = kind.max_turns.unwrap_or(policy.max_turns);
         let authority = Authority { delegates: max_depth > 0, ..ceiling.authority };
-        let tools = self.tools(assignment, kind, Ceiling { authority, ..ceiling })?;
+        let tools = Arc::new(self.tools(assignment, kind, Ceiling { authority, ..ceiling })?);
         let mut config = parent.child(ChildKind::Task);
-        config.ports.tools = Arc::new(tools);
+        config.ports.tools = match assignment.start {
+            AgentStart::Conversation => SharedOffer::of_parent(tools, &parent.ports.tools),
+            AgentStart::Empty => tools,
+        };
         config.policy.limits.max_turns = Some(assignment.max_turns.unwrap_or(turn_limit).min(turn_limit).max(1));
         (config.policy.limits.max_time, config.policy.limits.ends_between_turns) = (assignment.max_time, false);
         if let Some(level) = kind.thinking {
@@ -290,26 +310,37 @@ impl SpawningCall {
         Ok(())
     }
 
-    /// Creates the sub-agent's own conversation and session.
-    fn begin(&self, kind: &AgentKind, plan: &mut LaunchPlan) -> Context {
+    /// Creates the sub-agent's own conversation and session. Also returns its prompt.
+    fn begin(&self, assignment: &Assignment, kind: &AgentKind, plan: &mut LaunchPlan) -> (Context, Message) {
         let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
         let session = self.session(name);
         for config in &mut plan.attempts {
+            if assignment.start == AgentStart::Conversation {
+                config.policy.options.cache_session = config.policy.options.cache_key().map(str::to_owned);
+            }
             config.policy.options.session_id = Some(session.id.to_string());
             config.agent = Some(name.into());
             config.ports.store = session.store.clone();
         }
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
         let own = kind.system_prompt.as_deref().unwrap_or(&self.family.system_prompt);
-        let prompt = format!("{own}\n\n{BRIEF}{instructions}");
+        let task = assignment.prompt.trim();
+        let (system_prompt, messages, prompt) = match assignment.start {
+            AgentStart::Empty => (format!("{own}\n\n{BRIEF}{instructions}"), Vec::new(), Message::user(task)),
+            AgentStart::Conversation => {
+                let prompt = Message::user(task_with_brief(task, &instructions));
+                (own.to_owned(), self.history.clone(), prompt)
+            }
+        };
         let parent = self.family.run_id.clone();
         let context = Context {
+            messages,
             agent_id: name.into(),
             first_trigger: TurnTrigger::SubAgent,
             call_id: Some(self.id.as_str().into()),
-            ..Context::new(prompt, session.id.clone())
+            ..Context::new(system_prompt, session.id.clone())
         };
-        match &plan.attempts[..] {
+        let context = match &plan.attempts[..] {
             [config] => {
                 let context = Context { parent_run_id: Some(parent), ..context };
                 self.started().last_run = Some(config.next_run_id(&context));
@@ -317,7 +348,8 @@ impl SpawningCall {
             }
             // Attempts get their ids when they start; this is the run that they come from.
             _ => Context { run_id: parent, ..context },
-        }
+        };
+        (context, prompt)
     }
 
     fn session(&self, agent_id: &str) -> ChildSession {
@@ -333,8 +365,13 @@ impl SpawningCall {
     }
 
     /// Runs the sub-agent as a separate task, so that the run ends properly even if its caller is gone.
-    async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: LaunchPlan) -> Option<(Outcome, Arc<str>)> {
-        let mut context = self.begin(kind, &mut plan);
+    async fn start(
+        &self,
+        assignment: &Assignment,
+        kind: &AgentKind,
+        mut plan: LaunchPlan,
+    ) -> Option<(Outcome, Arc<str>)> {
+        let (mut context, prompt) = self.begin(assignment, kind, &mut plan);
         let token = self.token.child_token();
         let _cancelled_with_us = token.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();

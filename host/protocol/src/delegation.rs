@@ -30,13 +30,15 @@ pub struct SubAgentPolicy {
     pub max_per_call: u32,
     /// Sub-agents that the user has configured.
     pub kinds: Vec<AgentKind>,
+    /// Models that an assignment may name.
+    pub model_names: Vec<String>,
     /// Resolves the models that kinds name; without it, every sub-agent uses the model of its parent.
     pub models: Option<Arc<dyn ModelSource>>,
 }
 
 impl Default for SubAgentPolicy {
     fn default() -> Self {
-        Self { max_depth: 1, max_turns: 50, max_per_call: 16, kinds: Vec::new(), models: None }
+        Self { max_depth: 1, max_turns: 50, max_per_call: 16, kinds: Vec::new(), model_names: Vec::new(), models: None }
     }
 }
 
@@ -113,6 +115,21 @@ pub struct Assignment {
     pub max_time: Option<Duration>,
     /// Concurrent attempts; `None` for the kind's setting, or a single attempt.
     pub attempts: Option<ParallelAttempts>,
+    /// Conversation that it starts from.
+    pub start: AgentStart,
+    /// Name of its model, in place of the kind's: one of [`SubAgentPolicy::model_names`].
+    pub model: Option<String>,
+}
+
+/// Conversation that a sub-agent starts from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AgentStart {
+    /// An empty one: it gets only the prompt.
+    #[default]
+    Empty,
+    /// The parent's, up to the reply that makes the call. Its requests begin like the parent's, where its kind, tools and
+    /// model are the parent's, so that the vendor's cache counts for both.
+    Conversation,
 }
 
 /// The result of a sub-agent.
@@ -173,6 +190,17 @@ pub enum SubAgentError {
         name: String,
         /// The cause.
         message: String,
+    },
+    /// The user has not listed the model for sub-agents.
+    #[error(
+        "the user allows no model `{name}` for sub-agents (`models` of `[agents]` in the config); {}",
+        listed("available:", known)
+    )]
+    ModelNotListed {
+        /// Name of the model.
+        name: String,
+        /// The listed models.
+        known: Vec<String>,
     },
     /// The call was cancelled.
     #[error("cancelled")]

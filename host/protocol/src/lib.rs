@@ -78,8 +78,8 @@ pub use compaction::{CompactionStrategy, LongHistory, Replacement};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, Instructions, ToolDefinition, ToolSource};
 pub use delegation::{
-    AgentKind, Assignment, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, ParallelAttempts, SubAgentError,
-    SubAgentPolicy, SubAgentReport, SubAgents,
+    AgentKind, AgentStart, Assignment, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, ParallelAttempts,
+    SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,
 };
 pub use dialog::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, NoUser, Severity, UserInterface};
 pub use drawing::{DrawingBlock, DrawnPart, Span, SpanStyle};

@@ -69,9 +69,16 @@ pub struct RequestOptions {
     pub api_key: Option<SecretString>,
     /// Id shared by all requests of a session, for vendors that accept one.
     pub session_id: Option<String>,
+    /// Id of the session whose requests begin like this one; `None` for the request's own session.
+    pub cache_session: Option<String>,
 }
 
 impl RequestOptions {
+    /// Returns the key by which vendors find the cached beginning of the request.
+    pub fn cache_key(&self) -> Option<&str> {
+        self.cache_session.as_deref().or(self.session_id.as_deref())
+    }
+
     /// Returns the thinking budget that the user set, for all levels or for this one.
     pub fn budget(&self) -> Option<u64> {
         self.thinking_budget.or_else(|| self.thinking_budgets.get(&self.thinking).copied())

@@ -20,6 +20,11 @@ pub trait ToolExecutor: Send + Sync {
     /// Returns the current tools in the order that the model gets them. Names are unique.
     fn definitions(&self) -> Vec<Arc<ToolDefinition>>;
 
+    /// Returns the tools that requests name, in the same order; a call of one that is not among the current tools is refused.
+    fn offered(&self) -> Vec<Arc<ToolDefinition>> {
+        self.definitions()
+    }
+
     /// Returns the instructions that plugins add to the system prompt, at most one entry for each plugin, in a stable
     /// order. The prompt includes an entry while a tool of its plugin is offered.
     fn instructions(&self) -> Vec<Instructions> {

@@ -10,6 +10,7 @@ use pinion_interaction::channel::EventWatchers;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::limits::Budget;
+use pinion_protocol::message::Message;
 use pinion_protocol::services::{CompletionAnswer, CompletionError, CompletionTask};
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
@@ -49,8 +50,9 @@ pub trait Completer: Send + Sync {
 
 /// The children of one run.
 pub trait RunChildren: Send + Sync {
-    /// Returns the handle that a call uses to start sub-agents. Cancelling `token` cancels them.
-    fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents;
+    /// Returns the handle that a call uses to start sub-agents. Cancelling `token` cancels them. `history` is the parent's
+    /// conversation up to the message with the call.
+    fn for_call(self: Arc<Self>, call: &ToolCall, history: &[Arc<Message>], token: &CancellationToken) -> SubAgents;
 
     /// Returns the spend of children since the last call of this method.
     fn take_spent(&self) -> Spend;

@@ -48,6 +48,8 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) events: &'a EventWatchers,
     pub(crate) session_id: &'a Arc<str>,
     pub(crate) run_id: &'a Arc<str>,
+    /// The conversation up to the message with the calls.
+    pub(crate) history: &'a [Arc<Message>],
     pub(crate) token: &'a CancellationToken,
     pub(crate) children: Option<&'a Arc<dyn RunChildren>>,
     pub(crate) access: Option<&'a Arc<RunAccess>>,
@@ -256,7 +258,9 @@ impl Dispatch<'_> {
             arguments: ready.call.arguments.clone(),
         };
         self.report(started).await;
-        let agents = self.children.map(|children| children.clone().for_call(wrote, token));
+        // No other call starts sub-agents, and a copy takes time.
+        let history = if ready.tool.authority.delegates { self.history } else { &[] };
+        let agents = self.children.map(|children| children.clone().for_call(wrote, history, token));
         let nested = Arc::new(NestedCalls::default());
         let services = self.access.map(|access| access.for_call(&wrote.id, self.depth_left, &nested, token));
         let uses = Uses { agents: agents.clone(), services };

@@ -243,6 +243,7 @@ impl NestedCalls {
                 events: &run.events,
                 session_id: &run.session_id,
                 run_id: &run.run_id,
+                history: &[],
                 token: &token,
                 children: None,
                 access: Some(&run),

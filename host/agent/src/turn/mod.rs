@@ -82,7 +82,7 @@ impl ModelTurn<'_> {
         let messages = hooks.messages(&messages, self.context.is_too_long).await.ok_or(ProviderError::Cancelled)?;
         let mut options = self.config.policy.options.clone();
         options.api_key = hooks.api_key().await.or(options.api_key);
-        let tools = self.config.ports.tools.definitions();
+        let tools = self.config.ports.tools.offered();
         Ok(Request {
             model: self.config.policy.model.name.clone(),
             system: with_guidelines(&self.context.system_prompt, &tools, &self.config.ports.tools.instructions()),

@@ -303,6 +303,8 @@ pub(crate) struct FileEngine {
 pub struct FileAgents {
     max_depth: Option<u32>,
     max_turns: Option<u32>,
+    /// Models that the agent may choose for a sub-agent.
+    models: Vec<String>,
     kinds: BTreeMap<String, FileAgentKind>,
 }
 
@@ -359,6 +361,7 @@ impl FileAgents {
         Ok(SubAgentPolicy {
             max_depth: self.max_depth.unwrap_or(usual.max_depth),
             max_turns: self.max_turns.unwrap_or(usual.max_turns),
+            model_names: self.models,
             kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
             ..usual
         })

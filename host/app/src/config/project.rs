@@ -274,6 +274,7 @@ mod tests {
             "limits.max-turns = \"9\"",
             "agents.kinds.mine.tools = [\"bash\"]",
             "agents.kinds.other.model = \"dear\"",
+            "agents.models = [\"dear\"]",
             "exclude = [\"!.env\"]",
             "exclude-defaults = false",
             "permissions.allow = [\"*\"]",

@@ -1,6 +1,7 @@
 //! The import `agents`. The loop that made the call runs the sub-agents.
 
 use super::Agents;
+use super::extra::AssignmentExtra;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
 use crate::convert;
@@ -32,19 +33,30 @@ impl agents::Host for State {
             return Ok(Err(AgentError::Denied(format!("no agents can be started here: {why}"))));
         };
         self.spend_output(assignment_bytes(&assignment))?;
+        let extra = match AssignmentExtra::parse(assignment.extra.as_deref()) {
+            Ok(extra) => extra,
+            Err(problem) => return Ok(Err(AgentError::Invalid(problem))),
+        };
+        // Its report can repeat everything that it has read.
+        if extra.reads_conversation()
+            && let Err(denied) = self.check_reads_session()
+        {
+            return Ok(Err(AgentError::Denied(denied)));
+        }
         self.account.capabilities.agents.started += 1;
         let at_most = self.call.authority.declared();
-        let running = sub_agents.run(self::assignment(assignment), at_most, move |tool| grant.allows(tool));
+        let running = sub_agents.run(self::assignment(assignment, extra), at_most, move |tool| grant.allows(tool));
         Ok(running.await.map(report).map_err(error))
     }
 }
 
 fn assignment_bytes(assignment: &Assignment) -> usize {
     let tools = assignment.tools.iter().flatten().map(|tool| tool.len() + size_of::<String>()).sum::<usize>();
-    assignment.prompt.len() + assignment.kind.as_ref().map_or(0, String::len) + tools
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    assignment.prompt.len() + text(&assignment.kind) + text(&assignment.extra) + tools
 }
 
-fn assignment(assignment: Assignment) -> pinion_protocol::Assignment {
+fn assignment(assignment: Assignment, extra: AssignmentExtra) -> pinion_protocol::Assignment {
     pinion_protocol::Assignment {
         prompt: assignment.prompt,
         kind: assignment.kind,
@@ -52,6 +64,8 @@ fn assignment(assignment: Assignment) -> pinion_protocol::Assignment {
         max_turns: assignment.max_turns,
         max_time: assignment.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
         attempts: assignment.attempts.map(attempts),
+        start: extra.start(),
+        model: extra.model,
     }
 }
 
@@ -85,6 +99,7 @@ fn error(error: SubAgentError) -> AgentError {
         | SubAgentError::UnknownTool { .. }
         | SubAgentError::Attempts { .. }
         | SubAgentError::TooMany { .. }
+        | SubAgentError::ModelNotListed { .. }
         | _ => AgentError::Invalid(error.to_string()),
     }
 }

@@ -1,5 +1,6 @@
 //! The capability `agents`: sub-agents.
 
+mod extra;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};

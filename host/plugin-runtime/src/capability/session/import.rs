@@ -87,6 +87,18 @@ impl session::Host for State {
 }
 
 impl State {
+    /// Checks that the call may read its conversation.
+    ///
+    /// # Errors
+    /// It may not; the text says how the user can grant it.
+    pub(crate) fn check_reads_session(&self) -> Result<(), String> {
+        let authority = &self.call.authority;
+        match authority.allows::<Session>() {
+            true => Ok(()),
+            false => Err(authority.not_granted("read the conversation", "session = \"read\"").to_string()),
+        }
+    }
+
     /// Returns the conversation that made the call, if it may use it like this.
     fn conversation(&self, access: SessionAccess) -> Result<Services, SessionError> {
         let granted = self.call.authority.check::<Session>();

@@ -50,8 +50,7 @@ pub fn request_body(
     if quirks.store {
         extra.push(("store", json!(false)));
     }
-    if let Some(session) = options.session_id.as_ref().filter(|_| quirks.cache_key && options.cache != CachePolicy::Off)
-    {
+    if let Some(session) = options.cache_key().filter(|_| quirks.cache_key && options.cache != CachePolicy::Off) {
         extra.push(("prompt_cache_key", json!(session)));
     }
     let marks = match quirks.breakpoints && model.caching == Caching::Breakpoints {

@@ -94,10 +94,7 @@ pub fn request_body(
         include: if includes_reasoning { vec!["reasoning.encrypted_content"] } else { Vec::new() },
         max_output_tokens: options.max_output_tokens.map(|max| model.output_limit(max).max(MIN_OUTPUT)),
         temperature: options.temperature.filter(|_| model.temperature),
-        prompt_cache_key: options
-            .session_id
-            .as_deref()
-            .filter(|_| quirks.cache_key && options.cache != CachePolicy::Off),
+        prompt_cache_key: options.cache_key().filter(|_| quirks.cache_key && options.cache != CachePolicy::Off),
         prompt_cache_options: caching.is_explicit.then_some(EXPLICIT),
     })
 }
