@@ -5,7 +5,8 @@
 //!
 //! 1. `begin`: filters and hooks of plugins check the prompts.
 //! 2. `turn`, repeatedly: messages, [`crate::compaction`], a reply ([`crate::turn`]), its calls ([`crate::tools::dispatch`]).
-//! 3. `follow`: when the model is done, messages in the queues, or else hooks of plugins, start another round.
+//! 3. `follow`: when the model is done, messages in the queues, reports of sub-agents, or else hooks of plugins start
+//!    another round.
 //! 4. `end`: the last event, in every case.
 //!
 //! A panic of a port or a hook ends the run with an error, after open calls got a result. Invariants: `AgentEnd` is
@@ -13,6 +14,7 @@
 //! and there before it is reported; at the end, every call has its result, and nothing that the run started is running.
 
 mod ending;
+mod follow;
 
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
@@ -155,10 +157,12 @@ impl<'a> Run<'a> {
             }
             loop {
                 match self.turn().await {
-                    NextStep::Done(stop_reason) if !self.follow(stop_reason).await => {
-                        return Ok(RunEnd::Done { stop_reason });
+                    NextStep::Done(stop_reason) => {
+                        if let Some(end) = self.follow(stop_reason).await {
+                            return Ok(end);
+                        }
                     }
-                    NextStep::Turn | NextStep::Done(_) => {}
+                    NextStep::Turn => {}
                     NextStep::End(end) => {
                         // Messages whose turn did not start still belong to the conversation.
                         self.append_pending().await?;
@@ -291,6 +295,7 @@ impl<'a> Run<'a> {
             self.restart_tracker();
         }
         self.admit(self.config.inbox.steering.take_messages()).await;
+        self.pending.extend(self.take_reports());
         self.append_pending().await?;
         if self.is_full() {
             self.compact(CompactionReason::Threshold).await?;
@@ -399,18 +404,6 @@ impl<'a> Run<'a> {
             },
             None => NextStep::Done(stop_reason),
         })
-    }
-
-    /// Starts another round if a message is queued, or a hook of a plugin has a reason. A message that came too late to
-    /// interrupt a call needs an answer, too.
-    async fn follow(&mut self, stop_reason: StopReason) -> bool {
-        while self.pending.is_empty() {
-            let state = self.events.state(&self.context.run_id);
-            let Some(messages) = self.config.inbox.next(state) else { return self.is_continued(stop_reason).await };
-            // A rejected message must not block the next one.
-            self.admit(messages).await;
-        }
-        true
     }
 
     fn spend(&mut self, spend: Spend) {

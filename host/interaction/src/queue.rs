@@ -40,6 +40,7 @@ impl MessageQueue {
     /// Adds a patient message at the end.
     pub fn push_patient(&self, message: Message) {
         self.lock().push_back((message, false));
+        self.news.notify_one();
     }
 
     /// Makes all messages urgent.
@@ -83,6 +84,13 @@ impl MessageQueue {
     /// Waits until a message is urgent. One run at a time waits.
     pub async fn urged(&self) {
         while !self.is_urgent() {
+            self.news.notified().await;
+        }
+    }
+
+    /// Waits until there is a message. One run at a time waits.
+    pub async fn filled(&self) {
+        while self.is_empty() {
             self.news.notified().await;
         }
     }

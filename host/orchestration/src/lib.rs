@@ -98,6 +98,9 @@ mod adversary_tests;
 mod agent_start;
 #[cfg(test)]
 mod agent_start_tests;
+mod background;
+#[cfg(test)]
+mod background_tests;
 mod completion;
 mod parallel;
 mod plan;

@@ -10,6 +10,7 @@
 //! The parent's model always gets a report in words, for any result: see [`SubAgentReport::for_model`].
 
 use crate::agent_start::{SharedOffer, before_call, task_with_brief};
+use crate::background::{BackgroundAgents, MAX_IN_BACKGROUND, report_message};
 use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
 use crate::running_agents::RunningAgents;
 use futures_util::future::BoxFuture;
@@ -100,6 +101,7 @@ impl Spawner for Families {
                 token: token.child_token(),
                 children: TaskTracker::new(),
                 account: Mutex::default(),
+                background: Arc::default(),
             }) as Arc<dyn RunChildren>
         })
     }
@@ -116,6 +118,7 @@ struct Family {
     token: CancellationToken,
     children: TaskTracker,
     account: Mutex<SubAgentAccount>,
+    background: Arc<BackgroundAgents>,
 }
 
 #[derive(Default)]
@@ -134,6 +137,18 @@ impl RunChildren for Family {
 
     fn take_spent(&self) -> Spend {
         std::mem::take(&mut self.account().spend)
+    }
+
+    fn in_background(&self) -> usize {
+        self.background.count()
+    }
+
+    fn take_reports(&self) -> Vec<Message> {
+        self.background.take_reports()
+    }
+
+    fn reported(&self) -> BoxFuture<'_, bool> {
+        Box::pin(self.background.reported())
     }
 
     /// Cancels the children whose call did not wait for them, and waits for their end.
@@ -180,6 +195,9 @@ impl SpawningCall {
         }
         let kind = self.kind(&assignment)?;
         let plan = self.plan(&assignment, &kind, ceiling).await?;
+        if assignment.background {
+            return self.start_in_background(&assignment, &kind, plan);
+        }
         self.count()?;
         let (outcome, run_id) = self.start(&assignment, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
         self.started().last_run = Some(run_id.clone());
@@ -312,7 +330,7 @@ impl SpawningCall {
 
     /// Creates the sub-agent's own conversation and session. Also returns its prompt.
     fn begin(&self, assignment: &Assignment, kind: &AgentKind, plan: &mut LaunchPlan) -> (Context, Message) {
-        let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
+        let name = agent_name(kind);
         let session = self.session(name);
         for config in &mut plan.attempts {
             if assignment.start == AgentStart::Conversation {
@@ -364,17 +382,46 @@ impl SpawningCall {
         })
     }
 
+    /// Runs the sub-agent and waits for its end; `None` if its task was lost.
+    async fn start(&self, assignment: &Assignment, kind: &AgentKind, plan: LaunchPlan) -> Option<(Outcome, Arc<str>)> {
+        let token = self.token.child_token();
+        let _cancelled_with_us = token.clone().drop_guard();
+        let (sender, receiver) = oneshot::channel();
+        // The receiver is gone if the call has ended.
+        self.launch(assignment, kind, plan, token, |outcome, run_id| drop(sender.send((outcome, run_id))));
+        receiver.await.ok()
+    }
+
+    /// Starts the sub-agent and returns. It works until it ends, or its parent's run does.
+    fn start_in_background(
+        &self,
+        assignment: &Assignment,
+        kind: &AgentKind,
+        plan: LaunchPlan,
+    ) -> Result<SubAgentReport, SubAgentError> {
+        if plan.attempts.len() > 1 {
+            return Err(SubAgentError::BackgroundAttempts);
+        }
+        let full = SubAgentError::BackgroundFull { limit: MAX_IN_BACKGROUND };
+        let entry = self.family.background.begin().ok_or(full)?;
+        self.count()?;
+        let (name, bounds) = (agent_name(kind).to_owned(), plan.attempts[0].policy.output.clone());
+        self.launch(assignment, kind, plan, self.family.token.child_token(), move |outcome, run_id| {
+            entry.report(report_message(&name, &SubAgentReport::from_outcome(outcome, run_id), &bounds));
+        });
+        Ok(SubAgentReport::of_start(self.last_run().unwrap_or_default()))
+    }
+
     /// Runs the sub-agent as a separate task, so that the run ends properly even if its caller is gone.
-    async fn start(
+    fn launch(
         &self,
         assignment: &Assignment,
         kind: &AgentKind,
         mut plan: LaunchPlan,
-    ) -> Option<(Outcome, Arc<str>)> {
+        token: CancellationToken,
+        done: impl FnOnce(Outcome, Arc<str>) + Send + 'static,
+    ) {
         let (mut context, prompt) = self.begin(assignment, kind, &mut plan);
-        let token = self.token.child_token();
-        let _cancelled_with_us = token.clone().drop_guard();
-        let (sender, receiver) = oneshot::channel();
         let family = self.family.clone();
         let entry = match &plan.attempts[..] {
             [config] => self.last_run().map(|run| family.running.enter(run, config.inbox.clone(), token.clone())),
@@ -395,15 +442,18 @@ impl SpawningCall {
                 }
             };
             family.spend(&outcome);
-            // The receiver is gone if the call has ended.
-            let _ = sender.send((outcome, context.run_id));
+            done(outcome, context.run_id);
         });
-        receiver.await.ok()
     }
 
     fn started(&self) -> MutexGuard<'_, Started> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the name of a sub-agent: its kind's, if it has one.
+fn agent_name(kind: &AgentKind) -> &str {
+    if kind.name.is_empty() { "sub-agent" } else { &kind.name }
 }
 
 /// The configs of a sub-agent's attempts and the strategy that chooses one.

@@ -119,6 +119,9 @@ pub struct Assignment {
     pub start: AgentStart,
     /// Name of its model, in place of the kind's: one of [`SubAgentPolicy::model_names`].
     pub model: Option<String>,
+    /// The call gets a report as soon as the sub-agent has started. The parent's run gets the actual report as a message, and
+    /// does not end before its sub-agents.
+    pub background: bool,
 }
 
 /// Conversation that a sub-agent starts from.
@@ -201,6 +204,15 @@ pub enum SubAgentError {
         name: String,
         /// The listed models.
         known: Vec<String>,
+    },
+    /// Several attempts cannot work in the background.
+    #[error("several attempts cannot work in the background; start them without `background`")]
+    BackgroundAttempts,
+    /// The run has reached its limit of sub-agents in the background.
+    #[error("{limit} sub-agents already work in the background, the maximum; wait for the report of one")]
+    BackgroundFull {
+        /// The limit per run.
+        limit: usize,
     },
     /// The call was cancelled.
     #[error("cancelled")]
@@ -297,6 +309,13 @@ impl SubAgentReport {
         let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
         let Outcome { end, spend, turns, .. } = outcome;
         Self { text, end, run_id, turns, spend }
+    }
+
+    /// Creates the report of a run that has started in the background.
+    pub fn of_start(run_id: Arc<str>) -> Self {
+        let text = format!("The sub-agent works in the background as `{run_id}`. Its report comes as a later message.");
+        let end = RunEnd::Done { stop_reason: StopReason::Stop };
+        Self { text, end, run_id, turns: 0, spend: Spend::default() }
     }
 
     /// Returns the reason the report is incomplete; `None` when the sub-agent finished on its own.

@@ -57,6 +57,21 @@ pub trait RunChildren: Send + Sync {
     /// Returns the spend of children since the last call of this method.
     fn take_spent(&self) -> Spend;
 
+    /// Returns the number of children that work in the background.
+    fn in_background(&self) -> usize {
+        0
+    }
+
+    /// Returns the reports of children in the background since the last call of this method.
+    fn take_reports(&self) -> Vec<Message> {
+        Vec::new()
+    }
+
+    /// Waits for a report of a child in the background. Returns `false` if there is no such child.
+    fn reported(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
     /// Cancels the children that still work and waits for their end.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -48,6 +48,7 @@ impl Run<'_> {
             children.close().await;
             self.account_for_children();
         }
+        self.append_reports().await;
         if let RunEnd::Limit { limit } = &end
             && let Ok(Err(error)) = caught_async(self.append(limit.message())).await
         {

@@ -2,7 +2,6 @@
 
 use crate::commands::sandbox::{environment, run_program};
 use crate::commands::session_step::{call_line, diff_lines};
-use pinion_console::output::{Text, note, print, result, text, written};
 use clap::{Args, ValueEnum};
 use pinion_app::failure::{Failure, Result};
 use pinion_app::output::{count, shell_command};
@@ -10,6 +9,7 @@ use pinion_app::undo::bisection::{BisectEnd, BisectStep, Bisection, StateTest};
 use pinion_app::undo::calls::{CallHistory, RecordedState, SessionCall, StateOrigin, diff_between, recorded_states};
 use pinion_app::workspace_base::Base;
 use pinion_checkpoints::{CheckpointStore, Diff};
+use pinion_console::output::{Text, note, print, result, text, written};
 use pinion_session_store::SessionDirectory;
 use serde::Serialize;
 use std::io;

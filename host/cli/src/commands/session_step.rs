@@ -1,14 +1,14 @@
 //! `pinion session step`: the calls of a session, forwards and backwards.
 
 use crate::commands::recorded_imports::{PrintedImports, RecordedImports};
-use pinion_console::output::terminal::is_interactive;
-use pinion_console::output::{Text, note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::output::count;
 use pinion_app::undo::calls::{CallHistory, SessionCall, diff_between};
 use pinion_app::workspace_base::Base;
 use pinion_checkpoints::Diff;
+use pinion_console::output::terminal::is_interactive;
+use pinion_console::output::{Text, note, print, text};
 use pinion_session_store::SessionDirectory;
 
 /// Lines of a result to show.

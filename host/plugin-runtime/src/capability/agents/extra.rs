@@ -15,6 +15,8 @@ pub(super) struct AssignmentExtra {
     context: Option<StartWord>,
     /// Name of its model.
     pub(super) model: Option<String>,
+    /// The call returns as soon as it has started.
+    pub(super) background: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -63,8 +65,9 @@ mod tests {
     #[test]
     fn unknown_members_are_ignored_and_wrong_values_refused() {
         let parse = |extra| AssignmentExtra::parse(Some(extra));
-        let both = parse(r#"{"context":"conversation","model":"opus","later":[1]}"#).unwrap();
+        let both = parse(r#"{"context":"conversation","model":"opus","background":true,"later":[1]}"#).unwrap();
         assert_eq!((both.start(), both.model.as_deref()), (AgentStart::Conversation, Some("opus")));
+        assert!(both.background);
         assert_eq!(AssignmentExtra::parse(None).unwrap(), AssignmentExtra::default());
         assert!(!parse(r#"{"context":"none"}"#).unwrap().reads_conversation());
         for wrong in ["", "[]", r#"{"context":"all"}"#, r#"{"model":7}"#] {

@@ -65,6 +65,7 @@ fn assignment(assignment: Assignment, extra: AssignmentExtra) -> pinion_protocol
         max_time: assignment.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
         attempts: assignment.attempts.map(attempts),
         start: extra.start(),
+        background: extra.background,
         model: extra.model,
     }
 }
@@ -100,6 +101,8 @@ fn error(error: SubAgentError) -> AgentError {
         | SubAgentError::Attempts { .. }
         | SubAgentError::TooMany { .. }
         | SubAgentError::ModelNotListed { .. }
+        | SubAgentError::BackgroundAttempts
+        | SubAgentError::BackgroundFull { .. }
         | _ => AgentError::Invalid(error.to_string()),
     }
 }
