@@ -66,6 +66,7 @@ pub mod model {
     mod key_check;
     mod local_models;
     mod ollama_lookup;
+    pub(crate) mod plugin_budgets;
     mod prices;
     mod select;
     mod served_window;

@@ -7,6 +7,7 @@ use pinion_agent::spawn::Completer;
 use pinion_agent::{Agent, Context, LoopConfig};
 use pinion_protocol::content::Content;
 use pinion_protocol::function::NoTools;
+use pinion_protocol::limits::Budget;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason, UserMessage};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd};
 use pinion_protocol::provider::ToolChoice;
@@ -56,6 +57,10 @@ async fn configured(
         config = config.with_model(found.map_err(invalid)?);
         // The key of the run's requests belongs to the run's provider.
         config.policy.options.api_key = None;
+    }
+    if !task.meters.is_empty() {
+        let whole = config.budget.take().unwrap_or_default();
+        config.budget = Some(Arc::new(Budget::part_of(&whole, task.meters.clone())));
     }
     let most = config.policy.options.max_output_tokens.unwrap_or(u64::MAX);
     config.policy.options.max_output_tokens = Some(task.max_tokens.min(most));

@@ -95,6 +95,9 @@
 
 #[cfg(test)]
 mod adversary_tests;
+mod agent_budget;
+#[cfg(test)]
+mod agent_budget_tests;
 mod agent_start;
 #[cfg(test)]
 mod agent_start_tests;

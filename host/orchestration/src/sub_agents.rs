@@ -9,6 +9,7 @@
 //!
 //! The parent's model always gets a report in words, for any result: see [`SubAgentReport::for_model`].
 
+use crate::agent_budget::{reported, within_budget};
 use crate::agent_start::{SharedOffer, before_call, task_with_brief};
 use crate::background::{BackgroundAgents, MAX_IN_BACKGROUND, report_message};
 use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
@@ -199,13 +200,14 @@ impl SpawningCall {
             return self.start_in_background(&assignment, &kind, plan);
         }
         self.count()?;
+        let budget = plan.attempts[0].budget.clone();
         let (outcome, run_id) = self.start(&assignment, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
         self.started().last_run = Some(run_id.clone());
         let is_cancelled = self.token.is_cancelled() || self.family.token.is_cancelled();
         match outcome.end {
             // Otherwise the user has ended it alone, and the parent gets a report.
             RunEnd::Aborted if is_cancelled => Err(SubAgentError::Cancelled),
-            _ => Ok(SubAgentReport::from_outcome(outcome, run_id)),
+            _ => Ok(reported(outcome, run_id, budget.as_deref())),
         }
     }
 
@@ -279,6 +281,7 @@ impl SpawningCall {
             // A budget for all levels would override the level; budgets by level apply.
             config.policy.options.thinking_budget = None;
         }
+        config.budget = within_budget(config.budget, assignment, kind, policy);
         let policy = SubAgentPolicy { max_depth, ..policy.clone() };
         config.ports.spawner = Some(sub_agents_in(policy, self.family.running.clone()));
         Ok(config)
@@ -405,9 +408,10 @@ impl SpawningCall {
         let full = SubAgentError::BackgroundFull { limit: MAX_IN_BACKGROUND };
         let entry = self.family.background.begin().ok_or(full)?;
         self.count()?;
-        let (name, bounds) = (agent_name(kind).to_owned(), plan.attempts[0].policy.output.clone());
+        let (name, config) = (agent_name(kind).to_owned(), &plan.attempts[0]);
+        let (bounds, budget) = (config.policy.output.clone(), config.budget.clone());
         self.launch(assignment, kind, plan, self.family.token.child_token(), move |outcome, run_id| {
-            entry.report(report_message(&name, &SubAgentReport::from_outcome(outcome, run_id), &bounds));
+            entry.report(report_message(&name, &reported(outcome, run_id, budget.as_deref()), &bounds));
         });
         Ok(SubAgentReport::of_start(self.last_run().unwrap_or_default()))
     }

@@ -3,6 +3,7 @@
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::capability::authority::PluginAuthority;
 use pinion_plugin_offers::offer::{ActionInfo, CommandDefinition};
+use pinion_protocol::spend_meter::SpendMeter;
 use pinion_protocol::{Cost, Usage};
 use std::sync::Arc;
 
@@ -39,6 +40,11 @@ pub trait HostInfo: Send + Sync {
 
     /// The actions that slash commands may name.
     fn actions(&self) -> Vec<ActionInfo> {
+        Vec::new()
+    }
+
+    /// Sums with limits that the spend of a plugin's sub-agents and model requests counts against.
+    fn meters(&self, _plugin: &str) -> Vec<Arc<dyn SpendMeter>> {
         Vec::new()
     }
 

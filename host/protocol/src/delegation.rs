@@ -6,6 +6,7 @@ use crate::message::{Message, StopReason};
 use crate::model::Model;
 use crate::outcome::{Limit, Outcome, RunEnd};
 use crate::provider::{Provider, ThinkingLevel};
+use crate::spend_meter::{MeterLimit, SpendMeter};
 use crate::text::count;
 use crate::usage::Spend;
 use futures_util::future::BoxFuture;
@@ -26,6 +27,10 @@ pub struct SubAgentPolicy {
     pub max_depth: u32,
     /// Turn limit of a sub-agent without a separate limit.
     pub max_turns: u32,
+    /// Maximum tokens of a sub-agent without a separate limit, as in [`crate::limits::RunLimits`].
+    pub max_tokens: Option<u64>,
+    /// Maximum cost in US dollars of a sub-agent without a separate limit.
+    pub max_cost: Option<f64>,
     /// Number of sub-agents that one call may start.
     pub max_per_call: u32,
     /// Sub-agents that the user has configured.
@@ -38,7 +43,16 @@ pub struct SubAgentPolicy {
 
 impl Default for SubAgentPolicy {
     fn default() -> Self {
-        Self { max_depth: 1, max_turns: 50, max_per_call: 16, kinds: Vec::new(), model_names: Vec::new(), models: None }
+        Self {
+            max_depth: 1,
+            max_turns: 50,
+            max_tokens: None,
+            max_cost: None,
+            max_per_call: 16,
+            kinds: Vec::new(),
+            model_names: Vec::new(),
+            models: None,
+        }
     }
 }
 
@@ -84,6 +98,10 @@ pub struct AgentKind {
     pub models: Vec<String>,
     /// Turn limit.
     pub max_turns: Option<u32>,
+    /// Maximum tokens.
+    pub max_tokens: Option<u64>,
+    /// Maximum cost in US dollars.
+    pub max_cost: Option<f64>,
     /// Attempts for assignments that do not specify any.
     pub attempts: Option<ParallelAttempts>,
     /// Name of the model that judges the attempts; `None` for the model of the first attempt.
@@ -101,7 +119,7 @@ pub struct ParallelAttempts {
 }
 
 /// A task for a sub-agent.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Assignment {
     /// The complete description of the task.
     pub prompt: String,
@@ -122,6 +140,8 @@ pub struct Assignment {
     /// The call gets a report as soon as the sub-agent has started. The parent's run gets the actual report as a message, and
     /// does not end before its sub-agents.
     pub background: bool,
+    /// Sums that its spend counts against, besides its own and the run's.
+    pub meters: Vec<Arc<dyn SpendMeter>>,
 }
 
 /// Conversation that a sub-agent starts from.
@@ -149,6 +169,8 @@ pub struct SubAgentReport {
     pub turns: u32,
     /// Tokens and cost of all requests.
     pub spend: Spend,
+    /// The limit of its own that was reached, if the run's was not.
+    pub exhausted: Option<MeterLimit>,
 }
 
 /// The reason a sub-agent was not started or did not report.
@@ -308,14 +330,14 @@ impl SubAgentReport {
         });
         let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
         let Outcome { end, spend, turns, .. } = outcome;
-        Self { text, end, run_id, turns, spend }
+        Self { text, end, run_id, turns, spend, exhausted: None }
     }
 
     /// Creates the report of a run that has started in the background.
     pub fn of_start(run_id: Arc<str>) -> Self {
         let text = format!("The sub-agent works in the background as `{run_id}`. Its report comes as a later message.");
         let end = RunEnd::Done { stop_reason: StopReason::Stop };
-        Self { text, end, run_id, turns: 0, spend: Spend::default() }
+        Self { text, end, run_id, turns: 0, spend: Spend::default(), exhausted: None }
     }
 
     /// Returns the reason the report is incomplete; `None` when the sub-agent finished on its own.
@@ -329,9 +351,10 @@ impl SubAgentReport {
                 format!("it reached its limit of {}", count(u64::from(*n), "turn"))
             }
             RunEnd::Limit { limit: Limit::Time(n) } => format!("it reached its time limit of {}", count(*n, "second")),
-            RunEnd::Limit { limit: Limit::Tokens(_) | Limit::Cost(_) } => {
-                "it reached the token or cost limit of this run".into()
-            }
+            RunEnd::Limit { limit: limit @ (Limit::Tokens(_) | Limit::Cost(_)) } => match &self.exhausted {
+                Some(own) if own.limit == *limit => own.to_string(),
+                _ => "it reached the token or cost limit of this run".into(),
+            },
             RunEnd::Failed(error) => format!("it failed: {error}"),
             RunEnd::Aborted => "it was aborted".into(),
             RunEnd::Rejected { reason } => format!("it was rejected: {reason}"),

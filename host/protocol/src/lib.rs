@@ -47,6 +47,7 @@ pub mod retry;
 pub mod selection;
 pub mod served_tools;
 pub mod services;
+pub mod spend_meter;
 pub mod step;
 pub mod store;
 pub mod text;

@@ -1,8 +1,9 @@
 //! Limits of runs.
 
 use crate::outcome::Limit;
+use crate::spend_meter::{MeterLimit, SpendMeter};
 use crate::usage::Spend;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -47,9 +48,32 @@ impl Default for RunLimits {
 pub struct Budget {
     spent: Mutex<Spend>,
     over: CancellationToken,
+    /// Sums with their own limits that the spend also counts against.
+    meters: Vec<Arc<dyn SpendMeter>>,
+    /// The budget that this one is a part of.
+    whole: Option<Arc<Budget>>,
 }
 
 impl Budget {
+    /// Creates the budget of a part of the work, whose spend counts against `whole` and `meters`.
+    pub fn part_of(whole: &Arc<Self>, meters: Vec<Arc<dyn SpendMeter>>) -> Self {
+        Self { spent: Mutex::default(), over: whole.over.clone(), meters, whole: Some(whole.clone()) }
+    }
+
+    /// Returns the limit of a meter that is reached, of this part first.
+    pub fn exhausted(&self) -> Option<MeterLimit> {
+        let own = self.meters.iter().find_map(|meter| meter.reached());
+        own.or_else(|| self.whole.as_ref()?.exhausted())
+    }
+
+    /// Returns the spend of the whole work.
+    fn total(&self) -> Spend {
+        match &self.whole {
+            Some(whole) => whole.total(),
+            None => *self.spent(),
+        }
+    }
+
     /// Returns the token that a timer cancels when the time is over and the run is to end before its next turn.
     pub fn over(&self) -> &CancellationToken {
         &self.over
@@ -58,6 +82,10 @@ impl Budget {
     /// Adds the cost of a request.
     pub fn add(&self, spend: Spend) {
         self.spent().add(spend);
+        self.meters.iter().for_each(|meter| meter.add(spend));
+        if let Some(whole) = &self.whole {
+            whole.add(spend);
+        }
     }
 
     /// Locks the spend. A panic leaves it consistent, so poisoning is ignored.
@@ -67,21 +95,22 @@ impl Budget {
 }
 
 impl RunLimits {
-    /// Returns the limit that forbids another turn. The time limit does if a timer has cancelled [`Budget::over`].
+    /// Returns the limit that forbids another turn: its own, or that of a meter of the budget. The time limit does if a timer has cancelled [`Budget::over`].
     pub fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
-        let spent = *budget.spent();
+        let spent = budget.total();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
         let turns = self.max_turns.filter(|max| *max > 0 && turns >= *max).map(Limit::Turns);
         let tokens = self.max_tokens.filter(|max| *max > 0 && tokens >= *max).map(Limit::Tokens);
         let cost = self.max_cost.filter(|max| *max > 0.0 && cost >= *max).map(Limit::Cost);
         let time = self.max_time.filter(|_| budget.over.is_cancelled()).map(|max| Limit::Time(max.as_secs()));
-        turns.or(tokens).or(cost).or(time)
+        turns.or(tokens).or(cost).or(time).or_else(|| budget.exhausted().map(|reached| reached.limit))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spend_meter::CappedSpend;
     use crate::usage::{Cost, Usage};
 
     #[test]
@@ -102,6 +131,23 @@ mod tests {
         assert_eq!(limits.reached(0, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
         let cost = Some(Cost { output: 1.5, ..Cost::default() });
         assert_eq!(limits.reached(0, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
+    }
+
+    #[test]
+    fn part_of_a_budget_counts_for_the_whole_and_has_its_own_limit() {
+        let whole = Arc::new(Budget::default());
+        let meter = Arc::new(CappedSpend::new(Limit::Tokens(10), "agents.max-tokens"));
+        let part = Budget::part_of(&whole, vec![meter]);
+        let limits = RunLimits { max_tokens: Some(30), ..RunLimits::NONE };
+        let spend = Spend { usage: Usage { input: 10, ..Usage::default() }, cost: None };
+        whole.add(spend);
+        assert_eq!(limits.reached(0, &part), None);
+        part.add(spend);
+        assert_eq!((limits.reached(0, &part), limits.reached(0, &whole)), (Some(Limit::Tokens(10)), None));
+        let reached = part.exhausted().unwrap().to_string();
+        assert_eq!(reached, "the limit of 10 tokens was reached (`agents.max-tokens`)");
+        whole.add(spend);
+        assert_eq!(limits.reached(0, &part), Some(Limit::Tokens(30)));
     }
 
     #[test]

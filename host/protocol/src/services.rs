@@ -7,6 +7,7 @@ use crate::dialog::{Dialog, DialogAnswer, DialogError, DialogForm, Severity};
 use crate::drawing::{DrawingBlock, DrawnPart};
 use crate::outcome::Limit;
 use crate::output::{ToolError, ToolOutput};
+use crate::spend_meter::SpendMeter;
 use crate::store::SessionStore;
 use crate::usage::Usage;
 use futures_util::future::BoxFuture;
@@ -44,6 +45,8 @@ pub struct CompletionTask {
     pub max_tokens: u64,
     /// JSON Schema of an object that the answer has to match; `None` for text.
     pub schema: Option<Value>,
+    /// Sums that its spend counts against, besides the run's.
+    pub meters: Vec<Arc<dyn SpendMeter>>,
 }
 
 /// The answer to a [`CompletionTask`].

@@ -279,6 +279,10 @@ pub struct FilePlugin {
     pub grants: GrantTable,
     /// Limits on each call of the plugin.
     pub limits: PartialLimits,
+    /// US dollars that its sub-agents and its requests to models may cost while the program runs.
+    pub max_cost: Option<f64>,
+    /// The same for each day, in all processes.
+    pub max_cost_per_day: Option<f64>,
     /// The plugin's own settings.
     pub config: toml::Table,
 }
@@ -303,6 +307,8 @@ pub(crate) struct FileEngine {
 pub struct FileAgents {
     max_depth: Option<u32>,
     max_turns: Option<u32>,
+    max_tokens: Option<u64>,
+    max_cost: Option<f64>,
     /// Models that the agent may choose for a sub-agent.
     models: Vec<String>,
     kinds: BTreeMap<String, FileAgentKind>,
@@ -322,6 +328,8 @@ struct FileAgentKind {
     #[serde(default)]
     models: Vec<String>,
     max_turns: Option<u32>,
+    max_tokens: Option<u64>,
+    max_cost: Option<f64>,
     attempts: Option<u32>,
     choose: Option<ChoiceName>,
     judge: Option<String>,
@@ -341,6 +349,8 @@ impl FileAgentKind {
             tools: self.tools,
             models,
             max_turns: self.max_turns,
+            max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
             attempts: Some(ParallelAttempts { count, choice }),
             judge: self.judge,
         }
@@ -361,6 +371,8 @@ impl FileAgents {
         Ok(SubAgentPolicy {
             max_depth: self.max_depth.unwrap_or(usual.max_depth),
             max_turns: self.max_turns.unwrap_or(usual.max_turns),
+            max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
             model_names: self.models,
             kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
             ..usual

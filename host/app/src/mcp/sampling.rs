@@ -148,6 +148,7 @@ fn task(request: &str) -> Result<CompletionTask, String> {
         model: None,
         max_tokens: request.max_tokens.clamp(1, MAX_TOKENS),
         schema: None,
+        meters: Vec::new(),
     })
 }
 

@@ -13,12 +13,12 @@ use pinion_agent::hooks::HookVerdict;
 use pinion_agent::{Context, Outcome};
 use pinion_attribution::RequestLedger;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// The directory of the files, in the directory of the user's data.
-const DIRECTORY: &str = "spend";
+pub(super) const DIRECTORY: &str = "spend";
 
 /// Denies turns when the day's limit is reached.
 pub(crate) struct DailyLimit {
@@ -42,21 +42,27 @@ impl DailyLimit {
     /// Adds the spend since the last call to the file of today, and returns the sum of today.
     fn settle(&self) -> io::Result<f64> {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        create_directory(&self.directory)?;
-        let file = self.directory.join(self.exchanges.date().to_string());
-        let _held = lock(&self.directory.join("lock"))?;
-        let before = match read_settings(&file)? {
-            Some(text) => text.trim().parse::<f64>().map_err(io::Error::other)?,
-            None => 0.0,
-        };
         let spent = self.ledger.spent();
-        let sum = before + (spent - *noted);
-        if spent > *noted {
-            replace(&file, format!("{sum}\n").as_bytes())?;
-            *noted = spent;
-        }
+        let sum = add_to_day(&self.directory, &self.exchanges.date().to_string(), spent - *noted)?;
+        *noted = spent.max(*noted);
         Ok(sum)
     }
+}
+
+/// Adds to the sum of a day, which a file in `directory` has, and returns the sum.
+pub(super) fn add_to_day(directory: &Path, date: &str, dollars: f64) -> io::Result<f64> {
+    create_directory(directory)?;
+    let file = directory.join(date);
+    let _held = lock(&directory.join("lock"))?;
+    let before = match read_settings(&file)? {
+        Some(text) => text.trim().parse::<f64>().map_err(io::Error::other)?,
+        None => 0.0,
+    };
+    let sum = before + dollars.max(0.0);
+    if dollars > 0.0 {
+        replace(&file, format!("{sum}\n").as_bytes())?;
+    }
+    Ok(sum)
 }
 
 impl Hooks for DailyLimit {

@@ -1,7 +1,9 @@
 //! Information about models and spending, for plugins with the capability `catalog`.
 
 use crate::model::Chosen;
+use crate::model::plugin_budgets::PluginBudgets;
 use pinion_agent::delegation::AgentKind;
+use pinion_agent::spend_meter::SpendMeter;
 use pinion_agent::{Agent, Message};
 use pinion_plugin_runtime::{ActionInfo, AgentInfo, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
@@ -16,6 +18,7 @@ pub struct SessionInfo {
     fallbacks: Vec<String>,
     agent: OnceLock<Weak<Agent>>,
     actions: OnceLock<Vec<ActionInfo>>,
+    budgets: PluginBudgets,
 }
 
 impl SessionInfo {
@@ -24,7 +27,21 @@ impl SessionInfo {
         let info = |kind: &AgentKind| AgentInfo { name: kind.name.clone(), description: kind.description.clone() };
         let agents = kinds.iter().map(info).collect();
         let (current, fallbacks) = (Mutex::new(chosen.label.clone()), chosen.fallbacks.clone());
-        Self { models, agents, current, fallbacks, agent: OnceLock::new(), actions: OnceLock::new() }
+        Self {
+            models,
+            agents,
+            current,
+            fallbacks,
+            agent: OnceLock::new(),
+            actions: OnceLock::new(),
+            budgets: PluginBudgets::default(),
+        }
+    }
+
+    /// Sets the limits on the spend of plugins.
+    #[must_use]
+    pub(crate) fn with_budgets(self, budgets: PluginBudgets) -> Self {
+        Self { budgets, ..self }
     }
 
     /// Sets the agent that accounts for spending. It is created after this, because its tools need this.
@@ -80,6 +97,10 @@ impl HostInfo for SessionInfo {
 
     fn actions(&self) -> Vec<ActionInfo> {
         self.actions.get().cloned().unwrap_or_default()
+    }
+
+    fn meters(&self, plugin: &str) -> Vec<Arc<dyn SpendMeter>> {
+        self.budgets.meters(plugin)
     }
 
     fn spent(&self) -> Spent {

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use crate::model::daily_spend::DailyLimit;
 use crate::model::info::SessionInfo;
+use crate::model::plugin_budgets::PluginBudgets;
 use crate::options::RunOptions;
 use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
 use crate::plugins::sources::Purpose;
@@ -169,7 +170,8 @@ impl Base {
         session.notices.extend(revert_killed(&self.paths.removed(), &self.permissions.audit));
         self.output.begin(&session.id, session.on_disk.is_some());
         self.output.sweep();
-        let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, &chosen));
+        let info = SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, &chosen);
+        let info = Arc::new(info.with_budgets(PluginBudgets::from_config(self)));
         let journal = SessionJournal::new(self, session.on_disk.as_ref());
         let runtime = Arc::new(self.recorded_runtime(engine, info.clone(), journal.clone(), on_notice)?);
         let built_ins = Arc::new(BuiltIns::for_run(self, options, purpose, &runtime));

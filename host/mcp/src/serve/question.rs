@@ -277,6 +277,7 @@ mod tests {
             model: None,
             max_tokens: 10,
             schema: None,
+            meters: Vec::new(),
         })
     }
 

@@ -6,7 +6,9 @@ use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind
 use crate::calls::state::State;
 use crate::convert;
 use pinion_plugin_journal::linker::Linker;
+use pinion_protocol::spend_meter::SpendMeter;
 use pinion_protocol::{ChoiceName, ParallelAttempts, SubAgentError};
+use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::HasSelf;
 
@@ -33,6 +35,10 @@ impl agents::Host for State {
             return Ok(Err(AgentError::Denied(format!("no agents can be started here: {why}"))));
         };
         self.spend_output(assignment_bytes(&assignment))?;
+        let meters = match self.meters() {
+            Ok(meters) => meters,
+            Err(reached) => return Ok(Err(AgentError::Denied(reached))),
+        };
         let extra = match AssignmentExtra::parse(assignment.extra.as_deref()) {
             Ok(extra) => extra,
             Err(problem) => return Ok(Err(AgentError::Invalid(problem))),
@@ -45,8 +51,23 @@ impl agents::Host for State {
         }
         self.account.capabilities.agents.started += 1;
         let at_most = self.call.authority.declared();
-        let running = sub_agents.run(self::assignment(assignment, extra), at_most, move |tool| grant.allows(tool));
+        let assignment = pinion_protocol::Assignment { meters, ..self::assignment(assignment, extra) };
+        let running = sub_agents.run(assignment, at_most, move |tool| grant.allows(tool));
         Ok(running.await.map(report).map_err(error))
+    }
+}
+
+impl State {
+    /// Returns the sums that the plugin's spend counts against.
+    ///
+    /// # Errors
+    /// The limit of one is reached.
+    pub(crate) fn meters(&self) -> Result<Vec<Arc<dyn SpendMeter>>, String> {
+        let meters = self.info.meters(&self.plugin);
+        match meters.iter().find_map(|meter| meter.reached()) {
+            Some(reached) => Err(format!("plugin `{}` may spend nothing more: {reached}", self.plugin)),
+            None => Ok(meters),
+        }
     }
 }
 
@@ -66,6 +87,7 @@ fn assignment(assignment: Assignment, extra: AssignmentExtra) -> pinion_protocol
         attempts: assignment.attempts.map(attempts),
         start: extra.start(),
         background: extra.background,
+        meters: Vec::new(),
         model: extra.model,
     }
 }

@@ -89,7 +89,8 @@ impl State {
             ));
         }
         let wanted = u64::from(request.max_tokens);
-        let mut task = task(request)?;
+        let meters = self.meters().map_err(ModelError::BudgetExceeded)?;
+        let mut task = CompletionTask { meters, ..task(request)? };
         let Some(reserved) = self.used_tokens.reserve(&self.plugin, wanted, grant.max_tokens) else {
             let limit = grant.max_tokens.unwrap_or_default();
             return Err(ModelError::BudgetExceeded(format!("the {limit} tokens of the grant are used up")));
@@ -151,7 +152,7 @@ fn task(request: CompletionRequest) -> Result<CompletionTask, ModelError> {
         turns.push(content);
     }
     let (system, max_tokens) = (system.unwrap_or_default(), u64::from(max_tokens));
-    Ok(CompletionTask { system, turns, model, max_tokens, schema })
+    Ok(CompletionTask { system, turns, model, max_tokens, schema, meters: Vec::new() })
 }
 
 fn error(error: CompletionError) -> ModelError {
