@@ -48,7 +48,7 @@ fn session_of_forty_calls(pinion: &Pinion) -> String {
 }
 
 #[test]
-fn first_call_after_which_a_command_fails_is_found_without_a_change_of_the_workspace() {
+fn first_failing_call_is_found_without_a_change_of_the_workspace() {
     let pinion = Pinion::default();
     let session = session_of_forty_calls(&pinion);
     pinion.write("total", "mine\n");

@@ -9,11 +9,10 @@ use pinion_app::undo::bisection::{BisectEnd, BisectStep, Bisection, StateTest};
 use pinion_app::undo::calls::{CallHistory, RecordedState, SessionCall, StateOrigin, diff_between, recorded_states};
 use pinion_app::workspace_base::Base;
 use pinion_checkpoints::{CheckpointStore, Diff};
-use pinion_console::output::{Text, note, print, result, text, written};
+use pinion_console::output::{Text, errors_of_program, note, print, result, text, written};
 use pinion_session_store::SessionDirectory;
 use serde::Serialize;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::process::{Command, ExitStatus, Stdio};
 
 /// Runs the command and tells its exit status apart from those of the sandbox and of the shell.
@@ -258,9 +257,8 @@ async fn run_unconfined(
 /// Leaves stdout to the result.
 fn streams(command: &mut Command, is_quiet: bool) {
     command.stdin(Stdio::null());
-    let errors = || io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from);
     match is_quiet {
         true => command.stdout(Stdio::null()).stderr(Stdio::null()),
-        false => command.stdout(errors()).stderr(errors()),
+        false => command.stdout(errors_of_program()).stderr(errors_of_program()),
     };
 }

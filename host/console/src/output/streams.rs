@@ -10,6 +10,8 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::future::Future;
 use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tokio::runtime::Handle;
@@ -160,6 +162,12 @@ pub fn print_line(line: &Text) {
 /// Writes a line to stderr. Ignores that it may be closed.
 pub fn note(line: &Text) {
     let _ = StandardError.text(&text!("{}\n", line));
+}
+
+/// Returns a stream to stderr for a program that the user named. Its output is as it is, like the output of a program in a
+/// shell.
+pub fn errors_of_program() -> Stdio {
+    io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from)
 }
 
 /// Returns the failure of a command that could not write to stdout.
