@@ -42,6 +42,8 @@ mod programs;
 pub(crate) mod providers;
 mod replay;
 #[cfg(target_os = "linux")]
+mod replay_variants;
+#[cfg(target_os = "linux")]
 mod resume;
 #[cfg(target_os = "linux")]
 mod session_calls;
