@@ -34,9 +34,9 @@ pub mod output {
     pub use self::screen::{TerminalScreen, open_browser};
     pub use self::streamed_text::{Flow, indented};
     pub use self::streams::{
-        Attention, CleanWriter, Log, Sink, StandardError, Stdout, answer, document, errors_of_program, has_left, json, keep_out, note,
-        patch_writer, print, print_line, report_panics, result, result_if_none, showing, stdout_failure, usage,
-        write_piece, written,
+        Attention, CleanWriter, Log, Sink, StandardError, Stdout, answer, document, errors_of_program, has_left, json,
+        keep_out, note, patch_writer, print, print_line, report_panics, result, result_if_none, showing,
+        stdout_failure, usage, write_piece, written,
     };
     pub use self::terminal::size;
     pub use pinion_app::output::{
