@@ -1,5 +1,6 @@
 //! The `pinion` command and its crates, with real components and scripted models.
 
+mod agent_starts;
 mod agents;
 mod browser_login;
 mod children;

@@ -5,6 +5,7 @@
 
 use pinion_plugin_sdk::agents::{self, Assignment, Attempts, Kind, Report};
 use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::serde_json::Map;
 
 /// Maximum number of attempts at one task.
 const MAX_ATTEMPTS: u32 = 8;
@@ -12,7 +13,7 @@ const MAX_ATTEMPTS: u32 = 8;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The complete task: goal, known facts, expected report. The sub-agent sees nothing else.
+    /// The complete task: goal, known facts, expected report.
     prompt: String,
     /// One of the agents that the user configured.
     agent: Option<String>,
@@ -23,6 +24,19 @@ struct Arguments {
     attempts: Option<u32>,
     /// Strategy that chooses the answer (default: judge).
     choose: Option<Choose>,
+    /// What it knows at the start: nothing (default), or this conversation.
+    context: Option<Start>,
+    /// One of the models that the user allows.
+    model: Option<String>,
+    /// Return at once; the report comes as a later message.
+    background: Option<bool>,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum Start {
+    None,
+    Conversation,
 }
 
 #[derive(Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +70,12 @@ impl Plugin for Task {
 }
 
 // One hour: the agent's own limits decide how long a sub-agent may run.
-export!(Task, exports = [tools], asks = { "agents": true }, limits = { "deadline-ms": 3600000, "grace-ms": 5000 });
+export!(Task, exports = [tools], asks = { "agents": true, "session": "read" }, limits = { "deadline-ms": 3600000, "grace-ms": 5000 });
 
 fn description(kinds: &[Kind]) -> String {
     let mut text = "Runs a sub-agent on a task in a separate conversation and returns its last message. It has your \
-                    tools but cannot ask questions: include everything that it needs to know."
+                    tools but cannot ask questions: include everything that it needs to know, or start it from this \
+                    conversation."
         .to_owned();
     if !kinds.is_empty() {
         text.push_str("\nAgents that the user configured:");
@@ -81,7 +96,7 @@ fn task(arguments: Arguments, _call: &Call) -> Result<Output> {
 }
 
 fn assignment(arguments: Arguments) -> Result<Assignment> {
-    let Arguments { prompt, agent, tools, attempts, choose } = arguments;
+    let Arguments { prompt, agent, tools, attempts, choose, context, model, background } = arguments;
     let attempts = match (attempts, choose) {
         (None | Some(1), None) => None,
         (None | Some(1), Some(_)) => {
@@ -94,7 +109,17 @@ fn assignment(arguments: Arguments) -> Result<Assignment> {
             return Err(Error::invalid_input(format!("`attempts` must be 2 to {MAX_ATTEMPTS}, not {count}")));
         }
     };
-    Ok(Assignment { prompt, kind: agent, tools, max_turns: None, timeout_ms: None, attempts, extra: None })
+    let extra = extra(context, model, background);
+    Ok(Assignment { prompt, kind: agent, tools, max_turns: None, timeout_ms: None, attempts, extra })
+}
+
+/// Returns the settings that have no member of their own in the contract; `None` without any.
+fn extra(context: Option<Start>, model: Option<String>, background: Option<bool>) -> Option<String> {
+    let mut extra = Map::new();
+    extra.extend(context.map(|context| ("context".to_owned(), json!(context))));
+    extra.extend(model.map(|model| ("model".to_owned(), json!(model))));
+    extra.extend(background.map(|background| ("background".to_owned(), json!(background))));
+    (!extra.is_empty()).then(|| Value::Object(extra).to_string())
 }
 
 fn choice(choose: Choose) -> agents::Choice {
@@ -150,6 +175,15 @@ mod tests {
         for wrong in [json!({ "prompt": "x", "attempts": 9 }), json!({ "prompt": "x", "choose": "first" })] {
             assert!(matches!(attempts(wrong), Err(Error::InvalidInput(_))));
         }
+    }
+
+    #[test]
+    fn later_settings_are_members_of_extra() {
+        let extra = |value| assignment(arguments(value)).unwrap().extra;
+        assert_eq!(extra(json!({ "prompt": "x" })), None);
+        let both = extra(json!({ "prompt": "x", "context": "conversation", "model": "opus", "background": true }));
+        let expected = json!({ "context": "conversation", "model": "opus", "background": true });
+        assert_eq!(both.unwrap().parse::<Value>().unwrap(), expected);
     }
 
     #[test]
