@@ -32,7 +32,7 @@ pub(crate) fn within_budget(
     Some(Arc::new(Budget::part_of(&whole.unwrap_or_default(), meters)))
 }
 
-/// Returns the report of a run, with the limit of its own that it reached.
+/// Returns the report of a run, with the limit of the sub-agent that it reached.
 pub(crate) fn reported(outcome: Outcome, run_id: Arc<str>, budget: Option<&Budget>) -> SubAgentReport {
     let exhausted = budget.and_then(Budget::exhausted);
     let mut report = SubAgentReport::from_outcome(outcome, run_id);

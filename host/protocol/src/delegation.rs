@@ -169,7 +169,7 @@ pub struct SubAgentReport {
     pub turns: u32,
     /// Tokens and cost of all requests.
     pub spend: Spend,
-    /// The limit of its own that was reached, if the run's was not.
+    /// The limit of this sub-agent, or of its plugin, that was reached.
     pub exhausted: Option<MeterLimit>,
 }
 

@@ -95,7 +95,8 @@ impl Budget {
 }
 
 impl RunLimits {
-    /// Returns the limit that forbids another turn: its own, or that of a meter of the budget. The time limit does if a timer has cancelled [`Budget::over`].
+    /// Returns the limit that forbids another turn, of these or of a meter of the budget. The time limit does if a timer has
+    /// cancelled [`Budget::over`].
     pub fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
         let spent = budget.total();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
