@@ -4,11 +4,29 @@ use pinion_agent::Content;
 use pinion_agent::hook::{CallOutcome, HookedCall, HookedRun, PluginHooks as _};
 use pinion_tests::{SandboxBuilder, example};
 use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
+
+/// Returns the example with the manifest that `pinion plugin build` adds.
+fn packed(directory: &Path) -> PathBuf {
+    let manifest = json!({
+        "manifest": 1, "api": "0.1.0", "name": "personal-data", "version": "0.1.0", "capabilities": { "hooks": true },
+    });
+    let name = b"pinion:manifest";
+    let section = [&[name.len() as u8], &name[..], manifest.to_string().as_bytes()].concat();
+    let length = u8::try_from(section.len()).unwrap();
+    assert!(length < 0x80, "one byte has the length");
+    let component = [fs::read(example("personal_data")).unwrap(), vec![0, length], section].concat();
+    let file = directory.join("personal-data.wasm");
+    fs::write(&file, component).unwrap();
+    file
+}
 
 #[tokio::test]
 async fn example_removes_addresses_and_numbers_from_replies_and_results() {
-    let builder = SandboxBuilder::default().file(example("personal_data")).hooks("personal-data");
+    let directory = tempfile::tempdir().unwrap();
+    let builder = SandboxBuilder::default().file(packed(directory.path())).hooks("personal-data");
     let sandbox = builder.guest("echo").trust("echo").build().await;
     assert_eq!(sandbox.runtime.problems(), []);
     let (run, token) = (HookedRun { session_id: "s", run_id: "r", depth: 0 }, CancellationToken::new());

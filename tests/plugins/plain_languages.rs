@@ -12,7 +12,7 @@ const WORDS: &str = "package demo:text@1.2.0;
 
 interface words {
   variant order { alphabet, by-length }
-  record counted { lines: u32, words: u64, longest: option<string> }
+  record counted { lines: u32, words: u32, longest: option<string> }
   count: func(text: string) -> counted;
   sorted: func(words: list<string>, order: order) -> result<list<string>, string>;
 }
@@ -24,7 +24,7 @@ const JAVASCRIPT: &str = r#"export const words = {
   count(text) {
     const all = text.split(/\s+/).filter((word) => word);
     const longest = [...all].sort((a, b) => b.length - a.length)[0];
-    return { lines: text.split("\n").length, words: BigInt(all.length), longest };
+    return { lines: text.split("\n").length, words: all.length, longest };
   },
   sorted(words, order) {
     if (!words.length) throw "nothing to sort";
@@ -119,30 +119,30 @@ const GO: &str = r#"package main
 
 import "unsafe"
 
-var kept [][]byte
+//go:linkname sbrk runtime.sbrk
+func sbrk(n uintptr) unsafe.Pointer
 
-type text struct {
-	data unsafe.Pointer
-	size uint32
-}
+// Pointers have 32 bits for the host and 64 for Go.
+type text struct{ data, size uint32 }
 
 var result text
+var kept []byte
 
+// Allocates outside of the heap of Go, which does not exist before the first call.
+//
 //go:wasmexport cabi_realloc
-func realloc(old unsafe.Pointer, oldSize, align, size uint32) unsafe.Pointer {
-	bytes := make([]byte, size+1)
-	kept = append(kept, bytes)
-	return unsafe.Pointer(&bytes[0])
+func realloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {
+	return sbrk(size)
 }
 
 //go:wasmexport demo:bytes/letters@1.0.0#reversed
 func reversed(data unsafe.Pointer, size uint32) unsafe.Pointer {
 	given := unsafe.Slice((*byte)(data), size)
-	copied := unsafe.Slice((*byte)(realloc(nil, 0, 1, size)), size)
+	kept = make([]byte, size)
 	for i := range given {
-		copied[i] = given[len(given)-1-i]
+		kept[i] = given[len(given)-1-i]
 	}
-	result = text{unsafe.Pointer(unsafe.SliceData(copied)), size}
+	result = text{uint32(uintptr(unsafe.Pointer(unsafe.SliceData(kept)))), size}
 	return unsafe.Pointer(&result)
 }
 

@@ -185,13 +185,13 @@ fn exported_functions(component: &Component) -> Vec<ExportedFunction> {
     for (name, export) in ty.exports(engine) {
         let Some(index) = component.get_export_index(None, name) else { continue };
         match export.ty {
-            ComponentItem::ComponentFunc(ty) => {
+            ComponentItem::ComponentFunc(ty) if !starts_interpreter(None, name, &ty) => {
                 functions.push(ExportedFunction { interface: None, name: name.to_owned(), ty, export: index });
             }
             ComponentItem::ComponentInstance(instance) if is_plain_interface(name) => {
                 for (function, export) in instance.exports(engine) {
                     let ComponentItem::ComponentFunc(ty) = export.ty else { continue };
-                    if starts_interpreter(name, function, &ty) {
+                    if starts_interpreter(Some(name), function, &ty) {
                         continue;
                     }
                     let Some(export) = component.get_export_index(Some(&index), function) else { continue };
@@ -210,9 +210,15 @@ pub fn is_plain_interface(name: &str) -> bool {
     !["wasi:", "pinion:plugin/", "pinion:hooks/"].iter().any(|package| name.starts_with(package))
 }
 
-/// Returns whether `componentize-py` added a function, which it called itself when it made the component.
-fn starts_interpreter(interface: &str, name: &str, ty: &ComponentFunc) -> bool {
-    interface == "exports" && name == "init" && ty.params().next().is_some_and(|(first, _)| first == "app-name")
+/// Returns whether `componentize-py` or `componentize-qjs` added a function, which it called itself when it made the
+/// component.
+fn starts_interpreter(interface: Option<&str>, name: &str, ty: &ComponentFunc) -> bool {
+    let first: Vec<&str> = ty.params().map(|(name, _)| name).take(2).collect();
+    name == "init"
+        && match interface {
+            Some(interface) => interface == "exports" && first.first() == Some(&"app-name"),
+            None => first == ["shim", "script"],
+        }
 }
 
 /// Names a tool `PLUGIN_FUNCTION`, or like the plugin if both are equal; with the interface if several have the function.

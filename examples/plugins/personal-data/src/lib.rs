@@ -26,7 +26,8 @@ impl after_tool_call::Guest for Plug {
             Ok(output) => (&mut output.content, &mut output.details, None),
             Err(error) => (&mut error.content, &mut error.details, Some(&mut error.message)),
         };
-        let texts = content.iter_mut().filter_map(|part| if let Content::Text(text) = part { Some(text) } else { None });
+        let texts =
+            content.iter_mut().filter_map(|part| if let Content::Text(text) = part { Some(text) } else { None });
         let mut is_changed = false;
         for text in texts.chain(message) {
             let clean = redacted(text);
@@ -52,9 +53,9 @@ fn map_runs(text: &str, is_part: fn(char) -> bool, replace: fn(&str) -> Option<&
     while let Some(start) = rest.find(is_part) {
         let run = &rest[start..];
         let run = &run[..run.find(|c| !is_part(c)).unwrap_or(run.len())];
-        let after_letter = rest[..start].chars().next_back().is_some_and(char::is_alphanumeric);
         let core = run.trim_matches([' ', '.', '-', '/']);
         let at = run.find(core).unwrap_or(0);
+        let after_letter = at == 0 && rest[..start].chars().next_back().is_some_and(char::is_alphanumeric);
         mapped.push_str(&rest[..start + at]);
         mapped.push_str(replace(core).filter(|_| !after_letter).unwrap_or(core));
         mapped.push_str(&run[at + core.len()..]);
@@ -70,7 +71,11 @@ fn is_part_of_address(c: char) -> bool {
 fn is_address(run: &str) -> bool {
     let Some((name, host)) = run.split_once('@') else { return false };
     let last = host.rsplit('.').next().unwrap_or_default();
-    !name.is_empty() && host.contains('.') && !host.contains('@') && last.len() >= 2 && last.chars().all(char::is_alphabetic)
+    !name.is_empty()
+        && host.contains('.')
+        && !host.contains('@')
+        && last.len() >= 2
+        && last.chars().all(char::is_alphabetic)
 }
 
 fn is_part_of_number(c: char) -> bool {
