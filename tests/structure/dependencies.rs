@@ -6,6 +6,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-attribution", &["pinion-protocol"]),
     ("pinion-interaction", &["pinion-protocol"]),
     ("pinion-journal", &["pinion-files"]),
+    ("pinion-local-models", &["pinion-files", "pinion-protocol"]),
     ("pinion-schema", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
@@ -127,6 +128,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-exclusions",
             "pinion-files",
             "pinion-journal",
+            "pinion-local-models",
             "pinion-mcp",
             "pinion-packages",
             "pinion-permissions",
@@ -151,6 +153,8 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-attribution", &["tokio", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-interaction", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-journal", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
+    // Downloads are the application's, so that the crate has no network.
+    ("pinion-local-models", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-schema", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     (
         "pinion-orchestration",

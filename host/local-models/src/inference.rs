@@ -1,0 +1,118 @@
+//! The interface to engines, and the generation of one reply.
+
+use crate::chat_template::ChatTemplate;
+use crate::conversation::ModelPrompt;
+use crate::error::LocalModelError;
+use crate::reply_events::EventWriter;
+use crate::reply_machine::ReplyMachine;
+use crate::sampling::{Sampler, SamplingSettings};
+use crate::tokenizer::Tokenizer;
+use pinion_protocol::{Request, StopReason, StreamEvent, Usage};
+
+/// The weights of a model, shared by all sessions.
+pub trait ModelWeights: Send + Sync {
+    /// Starts a session without tokens.
+    fn start(&self) -> Box<dyn InferenceSession>;
+}
+
+/// The state of a model after some tokens.
+pub trait InferenceSession: Send {
+    /// Returns the tokens that the state stands for.
+    fn tokens(&self) -> &[u32];
+
+    /// Goes back to the state after the first `count` tokens.
+    fn truncate(&mut self, count: usize);
+
+    /// Appends tokens, at least one, and returns the scores of the next token. Asks `is_cancelled` often.
+    ///
+    /// # Errors
+    /// The engine fails, or the request was cancelled; the state then stands for its own tokens still.
+    fn append(&mut self, tokens: &[u32], is_cancelled: &dyn Fn() -> bool) -> Result<Vec<f32>, LocalModelError>;
+}
+
+/// A model in memory.
+pub struct LoadedModel {
+    /// The vocabulary.
+    pub tokenizer: Tokenizer,
+    /// The form of conversations.
+    pub template: ChatTemplate,
+    /// The tokens of the context window.
+    pub window: usize,
+    /// The weights.
+    pub weights: Box<dyn ModelWeights>,
+}
+
+/// Returns the settings of a request.
+fn sampling(request: &Request) -> SamplingSettings {
+    let usual = SamplingSettings::default();
+    let temperature = request.options.temperature.map_or(usual.temperature, |temperature| temperature as f32);
+    SamplingSettings { temperature: temperature.clamp(0.0, 2.0), ..usual }
+}
+
+/// Generates the reply to a request, and passes its events to `emit`, which returns `false` when they are not wanted
+/// any more.
+///
+/// # Errors
+/// The conversation is too long, the engine fails, or the request was cancelled.
+pub(crate) fn generate(
+    model: &LoadedModel,
+    session: &mut dyn InferenceSession,
+    prompt: &ModelPrompt,
+    request: &Request,
+    is_cancelled: &dyn Fn() -> bool,
+    emit: &mut dyn FnMut(StreamEvent) -> bool,
+) -> Result<(), LocalModelError> {
+    let count = prompt.tokens.len();
+    if count == 0 || count >= model.window {
+        return Err(LocalModelError::Window { tokens: count, window: model.window });
+    }
+    let limit =
+        request.options.max_output_tokens.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit = limit.min(model.window - count);
+    let shared = session.tokens().iter().zip(&prompt.tokens).take_while(|(old, new)| old == new).count();
+    let shared = shared.min(count - 1);
+    session.truncate(shared);
+    let mut usage = Usage { input: (count - shared) as u64, cache_read: shared as u64, ..Usage::default() };
+    let mut emit_all = |events: Vec<StreamEvent>| match events.into_iter().all(&mut *emit) {
+        true => Ok(()),
+        false => Err(LocalModelError::Cancelled),
+    };
+    emit_all(vec![StreamEvent::Start { model: None }])?;
+    let mut scores = session.append(&prompt.tokens[shared..], is_cancelled)?;
+    emit_all(vec![StreamEvent::Usage(usage)])?;
+
+    let mut machine = ReplyMachine::new(prompt.tools.clone(), prompt.must_call, prompt.is_thinking);
+    let mut writer = EventWriter::new(format!("local_{count}"));
+    let mut sampler = Sampler::new(sampling(request));
+    let mut stop_reason = StopReason::Length;
+    for _ in 0..limit {
+        if is_cancelled() {
+            return Err(LocalModelError::Cancelled);
+        }
+        let allows = |token| allows(&model.tokenizer, &machine, token);
+        let is_penalized = !machine.is_calling();
+        let Some(token) = sampler.next(std::mem::take(&mut scores), is_penalized, &allows) else {
+            return Err(LocalModelError::Inference("no token of the vocabulary can follow".to_owned()));
+        };
+        usage.output += 1;
+        if model.tokenizer.is_ending(token) {
+            stop_reason = if machine.has_called() { StopReason::ToolUse } else { StopReason::Stop };
+            break;
+        }
+        machine.accept(model.tokenizer.piece(token), &mut |piece| writer.write(piece));
+        emit_all(writer.take())?;
+        scores = session.append(&[token], is_cancelled)?;
+    }
+    machine.finish(&mut |piece| writer.write(piece));
+    let mut last = writer.finish();
+    last.extend([StreamEvent::Usage(usage), StreamEvent::End { stop_reason }]);
+    emit_all(last)
+}
+
+fn allows(tokenizer: &Tokenizer, machine: &ReplyMachine, token: u32) -> bool {
+    if tokenizer.is_ending(token) {
+        return machine.may_end();
+    }
+    let piece = tokenizer.piece(token);
+    !piece.is_empty() && machine.allows(piece)
+}

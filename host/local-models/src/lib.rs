@@ -1,0 +1,40 @@
+//! Language models that run in this process.
+//!
+//! A model is one GGUF file. [`GgufHeader`] checks it, [`Tokenizer`] and [`ChatTemplate`] turn conversations into tokens,
+//! and [`LocalProvider`] streams the reply. Tool calls cannot be malformed: from the start of a call on, only tokens are
+//! sampled that lead to the name of an offered tool and to arguments of its schema.
+
+mod byte_letters;
+mod call_machine;
+mod chat_template;
+mod conversation;
+mod error;
+mod gguf;
+mod inference;
+mod json_machine;
+mod json_shape;
+mod memory;
+mod merging;
+mod model_host;
+mod reply_events;
+mod reply_machine;
+mod sampling;
+mod store;
+#[cfg(test)]
+mod test_files;
+#[cfg(test)]
+mod test_requests;
+mod tokenizer;
+mod words;
+
+pub use chat_template::ChatTemplate;
+pub use error::{GgufError, LocalModelError};
+pub use gguf::{GgufHeader, MetadataValue, TensorFormat, TensorLocation};
+pub use inference::{InferenceSession, LoadedModel, ModelWeights};
+pub use model_host::{LocalProvider, ModelHost, ModelLoader, ModelState, PROVIDER_NAME};
+pub use sampling::SamplingSettings;
+pub use store::{ModelStore, ModelSummary, PartialModel, StoreError, StoredModel, read_summary};
+pub use tokenizer::Tokenizer;
+
+#[cfg(test)]
+mod model_host_tests;
