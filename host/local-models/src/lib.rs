@@ -8,6 +8,8 @@ mod byte_letters;
 mod call_machine;
 mod chat_template;
 mod conversation;
+#[cfg(feature = "engine")]
+mod engine;
 mod error;
 mod gguf;
 mod inference;
@@ -28,6 +30,8 @@ mod tokenizer;
 mod words;
 
 pub use chat_template::ChatTemplate;
+#[cfg(feature = "engine")]
+pub use engine::load_model;
 pub use error::{GgufError, LocalModelError};
 pub use gguf::{GgufHeader, MetadataValue, TensorFormat, TensorLocation};
 pub use inference::{InferenceSession, LoadedModel, ModelWeights};
