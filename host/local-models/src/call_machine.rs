@@ -7,7 +7,7 @@ use pinion_protocol::ToolDefinition;
 use std::sync::Arc;
 
 /// The beginning of calls.
-pub(crate) const OPENING: &[u8] = b"<tool_call>";
+pub(crate) const OPENING_TAG: &str = "<tool_call>";
 const CLOSING: &[u8] = b"/tool_call>";
 
 /// The tools that a reply may call.

@@ -332,14 +332,14 @@ mod tests {
             r#"{"x"#,
             r#"{"path": 1"#,
             r#"{"path": "a", "p"#,
-            r#"{"limit": 1.5"#,
+            r#"{"limit": 1."#,
             r#"{"limit": 01"#,
-            r#"{"kind": "fifo"#,
-            "{\"path\": \"a\nb",
+            r#"{"kind": "fif"#,
+            "{\"path\": \"a\n",
             r#"{"path": "\x"#,
             r#"{"path": "\ud"#,
             r#"{"path": "a",}"#,
-            r#"{  "path"#,
+            "{ ",
             r#"{"deep": [{"ok": 1"#,
         ] {
             assert_eq!(accepts(&schema(), text), None, "{text}");

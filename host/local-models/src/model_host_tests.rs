@@ -40,7 +40,9 @@ impl InferenceSession for Writer {
 
     fn truncate(&mut self, count: usize) {
         self.tokens.truncate(count);
-        self.prompt = 0;
+        if count < self.prompt {
+            self.prompt = 0;
+        }
     }
 
     fn append(&mut self, tokens: &[u32], is_cancelled: &dyn Fn() -> bool) -> Result<Vec<f32>, LocalModelError> {

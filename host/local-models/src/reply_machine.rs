@@ -3,7 +3,7 @@
 //!
 //! Thinking counts at the beginning of the reply only; later, its tags may be part of an answer about them.
 
-use crate::call_machine::{CallMachine, CallOutput, CallableTools, OPENING};
+use crate::call_machine::{CallMachine, CallOutput, CallableTools, OPENING_TAG};
 use std::sync::Arc;
 
 const THINK: &[u8] = b"<think>";
@@ -135,7 +135,7 @@ impl ReplyMachine {
     }
 
     fn tags(&self) -> [Option<&'static [u8]>; 2] {
-        let call = (!self.tools.is_empty()).then_some(OPENING);
+        let call = (!self.tools.is_empty()).then_some(OPENING_TAG.as_bytes());
         match self.state {
             ReplyState::Start(may_think) => [may_think.then_some(THINK), call],
             ReplyState::Thinking => [Some(THINK_END), None],

@@ -131,6 +131,15 @@ impl Tokenizer {
         text
     }
 
+    /// Returns the tokens of text within a reply.
+    pub fn encode_bare(&self, text: &str) -> Vec<u32> {
+        let mut tokens = self.encode(text);
+        if tokens.first().is_some_and(|token| Some(*token) == self.first) {
+            tokens.remove(0);
+        }
+        tokens
+    }
+
     /// Returns the tokens of a rendered prompt.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens: Vec<u32> = self.first.into_iter().collect();
