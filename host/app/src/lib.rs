@@ -62,6 +62,7 @@ pub mod model {
     pub(crate) mod daily_spend;
     mod environment;
     pub mod exchanges;
+    pub mod in_process;
     pub mod info;
     mod key_check;
     mod local_models;

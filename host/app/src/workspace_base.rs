@@ -13,6 +13,7 @@ use crate::files::paths::Paths;
 use crate::files::private::read_or_create;
 use crate::mcp::lazy_servers::LazyServers;
 use crate::model::exchanges::Exchanges;
+use crate::model::in_process::InProcessModels;
 use crate::options::{RunOptions, SandboxMode};
 use crate::output::text;
 use crate::plugins::grants::GrantsFile;
@@ -56,6 +57,8 @@ pub struct Base {
     pub base_url: Option<String>,
     /// The MCP servers, once something asks for them.
     pub mcp: Arc<LazyServers>,
+    /// The models that run in this process, if the application has some.
+    pub in_process: Option<Arc<dyn InProcessModels>>,
     /// The sub-agents that run.
     pub running_agents: RunningAgents,
     /// Shows notes to the user.
@@ -94,6 +97,7 @@ impl Base {
             network,
             base_url,
             mcp,
+            in_process: None,
             running_agents: RunningAgents::default(),
             screen,
         }

@@ -104,6 +104,11 @@ impl Paths {
         self.data.join("plugins")
     }
 
+    /// The directory of models that run in this process.
+    pub fn models(&self) -> PathBuf {
+        self.data.join("models")
+    }
+
     /// The kept versions of installed packages.
     pub fn package_store(&self) -> PathBuf {
         self.data.join("packages/store")

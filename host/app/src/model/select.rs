@@ -243,6 +243,9 @@ impl Base {
         base_url: Option<&str>,
         models: &Arc<ModelTable>,
     ) -> Result<Chosen> {
+        if let Some(chosen) = self.in_process_model(provider_name, model)? {
+            return Ok(chosen);
+        }
         let (info, name) = self.resolve(provider_name, model, models).await?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
