@@ -5,6 +5,8 @@
 
 mod command_line;
 mod commands;
+#[cfg(feature = "local-models")]
+mod local_models;
 mod mcp;
 
 use crate::commands::Cli;

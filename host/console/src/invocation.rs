@@ -52,7 +52,10 @@ impl Invocation {
     pub fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
         let output = self.output.get_or_init(|| Arc::new(SpillDirectory::new(paths.output()))).clone();
         let (options, secrets) = (self.run.options(), self.secrets.clone());
-        Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))
+        let base = Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))?;
+        #[cfg(feature = "local-models")]
+        let base = crate::local_models::attached(base);
+        Ok(base)
     }
 
     /// Removes files that only this command needs, such as temporary files of its programs.

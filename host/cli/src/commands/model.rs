@@ -22,17 +22,31 @@ enum ModelCommand {
         #[arg(value_name = "TEXT", default_value = "", hide_default_value = true)]
         filter: String,
     },
+    /// Add a model that runs in Pinion, from a file or an address
+    #[cfg(feature = "local-models")]
+    Pull(crate::local_models::commands::PullArgs),
+    /// Remove a model that runs in Pinion
+    #[cfg(feature = "local-models")]
+    Remove(crate::local_models::commands::RemoveArgs),
 }
 
 impl ModelArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         match self.command {
             ModelCommand::List { filter } => list(&invocation.base()?, &filter.to_lowercase()).await,
+            #[cfg(feature = "local-models")]
+            ModelCommand::Pull(args) => args.run(invocation).await,
+            #[cfg(feature = "local-models")]
+            ModelCommand::Remove(args) => args.run(invocation),
         }
     }
 }
 
 async fn list(base: &Base, filter: &str) -> Result<()> {
+    #[cfg(feature = "local-models")]
+    let has_local = crate::local_models::commands::list(base, filter)?;
+    #[cfg(not(feature = "local-models"))]
+    let has_local = false;
     let models = base.models()?;
     let origins = base.key_origins().await;
     let is_configured = |model: &KnownModel| {
@@ -46,6 +60,9 @@ async fn list(base: &Base, filter: &str) -> Result<()> {
         .collect();
     let providers: Vec<_> = origins.iter().filter(|(info, _)| matches(info.name)).collect();
     if found.is_empty() && providers.is_empty() {
+        if has_local {
+            return Ok(());
+        }
         return Err(Failure::usage(format!("no known model contains `{filter}`"))
             .hint("`pinion model list` lists all; a model that is not listed can be used as PROVIDER/MODEL"));
     }
