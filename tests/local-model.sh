@@ -35,13 +35,14 @@ pinion model pull "$model" --name smollm2 --sha256 "$MODEL_DIGEST"
 pinion model list local/ | grep -q 'local/smollm2.*llama.*apache-2.0'
 pinion -m local/smollm2 -p --output-format json --tools read --no-context-files --max-turns 3 \
     --system-prompt 'You are a helpful assistant. Use the tool read to read files.' \
-    'Read the file notes.txt with the tool read.' >"$work/run.json" || true
+    'Read the file notes.txt with the tool read.' >"$work/run.json"
 python3 - "$work/run.json" "$PINION_HOME" <<'PYTHON'
 import json, pathlib, sys
 run = json.load(open(sys.argv[1]))
 sessions = "".join(path.read_text() for path in pathlib.Path(sys.argv[2]).rglob("*.jsonl"))
 assert '"tool_call"' in sessions and '"read"' in sessions, "the model called no tool"
 assert "tangerine" in sessions, "the call did not read the file"
+assert "tangerine" in run["result"], "the answer ignores the file"
 print("model:", run.get("model"), "cost:", run.get("cost"))
 PYTHON
 pinion model remove smollm2

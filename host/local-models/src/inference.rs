@@ -8,7 +8,7 @@ use crate::reply_events::EventWriter;
 use crate::reply_machine::ReplyMachine;
 use crate::sampling::{Sampler, SamplingSettings};
 use crate::tokenizer::Tokenizer;
-use pinion_protocol::{Request, StopReason, StreamEvent, Usage};
+use pinion_protocol::{Message, Request, StopReason, StreamEvent, Usage};
 
 /// The share of the probability from which on the opening tag of a call begins one, in models that were not trained with
 /// tools. They know the tag from the system prompt only, and mostly prefer to write about the call. For SmolLM2-135M, prompts
@@ -87,7 +87,8 @@ pub(crate) fn generate(
     let mut scores = session.append(&prompt.tokens[shared..], is_cancelled)?;
     emit_all(vec![StreamEvent::Usage(usage)])?;
 
-    let is_reluctant = !model.template.knows_tools() && !prompt.tools.is_empty() && !prompt.must_call;
+    let follows_user = matches!(request.messages.last().map(|message| &**message), Some(Message::User(_)));
+    let is_reluctant = !model.template.knows_tools() && !prompt.tools.is_empty() && !prompt.must_call && follows_user;
     let must_call = prompt.must_call || (is_reluctant && begins_call(model, session, &scores, is_cancelled)?);
     let mut machine = ReplyMachine::new(prompt.tools.clone(), must_call, prompt.is_thinking);
     let mut writer = EventWriter::new(format!("local_{count}"));

@@ -98,7 +98,8 @@ impl ModelSizes {
             let count = tensor.shape.0 as u64 * tensor.shape.1 as u64;
             (count / numbers).saturating_mul(bytes).max(tensor.bytes)
         });
-        let of_token = 2 * 4 * (self.layers * self.heads.key_heads * self.heads.size) as u64;
+        let sizes = [self.layers, self.heads.key_heads, self.heads.size];
+        let of_token = sizes.iter().fold(2 * 4, |bytes: u64, size| bytes.saturating_mul(*size as u64));
         let cache = of_token.saturating_mul(USUAL_WINDOW.min(self.window as u64));
         tensors.fold(cache, u64::saturating_add)
     }
