@@ -3,11 +3,11 @@
 use super::download::download;
 use super::{store, store_failure};
 use crate::commands::model::tokens;
-use pinion_console::invocation::Invocation;
-use pinion_console::output::{Text, bytes, left, note, print, text};
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::workspace_base::Base;
+use pinion_console::invocation::Invocation;
+use pinion_console::output::{Text, bytes, left, note, print, text};
 use pinion_local_models::StoredModel;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Downloads of models, which resume where they stopped.
 
 use super::store_failure;
-use pinion_console::output::{bytes, note, text};
 use pinion_app::failure::{Failure, Result};
+use pinion_console::output::{bytes, note, text};
 use pinion_egress::{Client, Credentials, Policy, Request, RequestAccess, RequestLimits, Response};
 use pinion_local_models::{ModelStore, PartialModel};
 use std::path::PathBuf;
