@@ -26,6 +26,7 @@ const RENAMES: &[(&str, &str)] = &[
         "host/checkpoints/src/path_restoration.rs",
         "restores files, links and directories, and swaps them back if they differ",
     ),
+    ("host/local-models/src/store.rs", "names a model of many GB, whose part stays for a later attempt"),
     ("host/sandbox/src/linux/places.rs", "moves a place of the sandbox aside"),
     ("host/sandbox/src/protection/place.rs", "moves aside files that a program put into a protected place"),
 ];
