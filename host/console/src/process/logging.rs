@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// The warnings that people need by default: from plugins, and that something is not cached or not saved. Warnings of
 /// `rmcp` are about its internals; failures of MCP servers are reported where they matter.
-const DEFAULT: &str = "error,rmcp=off,plugin=warn,pinion_app=warn,pinion_cli=warn,pinion_plugin_engine=warn,\
+const DEFAULT: &str = "error,rmcp=off,plugin=warn,pinion_app=warn,pinion_console=warn,pinion_plugin_engine=warn,\
     pinion_plugin_programs=warn,pinion_plugin_runtime=warn,pinion_plugin_storage=warn,pinion_session_store=warn";
 
 /// Starts the log. Secrets in it are redacted.
@@ -25,7 +25,7 @@ pub fn start(verbose: u8, quiet: bool) {
         (_, 0) => DEFAULT,
         (_, 1) => "warn,rmcp=off,plugin=info",
         _ => {
-            "warn,plugin=trace,pinion_agent=debug,pinion_app=debug,pinion_cli=debug,pinion_plugin_engine=debug,\
+            "warn,plugin=trace,pinion_agent=debug,pinion_app=debug,pinion_console=debug,pinion_plugin_engine=debug,\
              pinion_plugin_runtime=debug,pinion_providers=debug"
         }
     };
