@@ -94,5 +94,5 @@ impl ObjectShape {
 /// Returns a text as JSON without its quotes.
 fn quoted(text: &str) -> Vec<u8> {
     let json = Value::from(text).to_string();
-    json[1..json.len() - 1].as_bytes().to_vec()
+    json.as_bytes()[1..json.len() - 1].to_vec()
 }
