@@ -174,6 +174,8 @@ fn start(mut cli: Cli) -> Result<()> {
         .build()
         .map_err(|error| Failure::failed("could not start").because(error).hint(MORE_RESOURCES))?;
     let invocation = Invocation::new(cli.run, cli.global, secrets);
+    #[cfg(feature = "local-models")]
+    let invocation = invocation.completed_by(local_models::attached);
     let done = runtime.block_on(async {
         // Boxed, because the future of all commands is large, and is moved before it runs.
         match cli.command {

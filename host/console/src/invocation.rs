@@ -22,12 +22,18 @@ pub struct Invocation {
     pub global: GlobalArgs,
     secrets: Secrets,
     output: OnceLock<Arc<SpillDirectory>>,
+    complete: fn(Base) -> Base,
 }
 
 impl Invocation {
     /// Keeps the options of a command line, and the secrets of its environment.
     pub fn new(run: RunArgs, global: GlobalArgs, secrets: Secrets) -> Self {
-        Self { run, global, secrets, output: OnceLock::new() }
+        Self { run, global, secrets, output: OnceLock::new(), complete: |base| base }
+    }
+
+    /// Sets a function that adds parts to each [`Base`], such as providers that only a feature of the command brings.
+    pub fn completed_by(self, complete: fn(Base) -> Base) -> Self {
+        Self { complete, ..self }
     }
 
     /// The directory to work in, absolute and without links.
@@ -53,9 +59,7 @@ impl Invocation {
         let output = self.output.get_or_init(|| Arc::new(SpillDirectory::new(paths.output()))).clone();
         let (options, secrets) = (self.run.options(), self.secrets.clone());
         let base = Base::open(paths, workspace, config, &options, secrets, Some(output), Arc::new(TerminalScreen))?;
-        #[cfg(feature = "local-models")]
-        let base = crate::local_models::attached(base);
-        Ok(base)
+        Ok((self.complete)(base))
     }
 
     /// Removes files that only this command needs, such as temporary files of its programs.

@@ -7,7 +7,7 @@
 /// The version of the contract that this host speaks.
 pub const API_VERSION: &str = "0.1.0";
 
-/// The beginning of the interfaces of the hooks' package, which has the version numbers of [`API_SERIES`].
+/// The beginning of the interfaces of the hooks' package, which has the versions of the contract.
 pub const HOOKS_PACKAGE: &str = "pinion:hooks/";
 
 /// The beginning of all versions of the contract with the same types. A patch version adds functions and interfaces, so a

@@ -17,7 +17,7 @@ const MAX_TEXT: usize = 4 * 1024;
 /// Versions of the section.
 const VERSIONS: [u8; 2] = [0, 1];
 
-/// Texts by function, see [`key`].
+/// Texts by function: by its interface without package and version, `#`, and its name; or by the name alone.
 pub type FunctionTexts = BTreeMap<String, String>;
 
 /// The key of a function's text: its interface without package and version, `#`, and its name; or the name alone.

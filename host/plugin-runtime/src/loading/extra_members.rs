@@ -71,8 +71,8 @@ mod tests {
         assert_eq!(
             of(&nested),
             [
-                "tool `x`: `extra.bound-to` is not of the type `string`",
                 "tool `x`: `extra.resource.mimetype` is not known here, and is ignored",
+                "tool `x`: `extra.bound-to` is not of the type `string`",
             ]
         );
         assert_eq!(of(&json!([])), ["tool `x`: `extra` is not of the type `object`"]);
