@@ -409,7 +409,7 @@ impl SpawningCall {
         let entry = self.family.background.begin().ok_or(full)?;
         self.count()?;
         let (name, config) = (agent_name(kind).to_owned(), &plan.attempts[0]);
-        let (bounds, budget) = (config.policy.output.clone(), config.budget.clone());
+        let (bounds, budget) = (config.policy.output, config.budget.clone());
         self.launch(assignment, kind, plan, self.family.token.child_token(), move |outcome, run_id| {
             entry.report(report_message(&name, &reported(outcome, run_id, budget.as_deref()), &bounds));
         });
