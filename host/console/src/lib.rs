@@ -18,7 +18,7 @@ pub mod process {
 
 /// All output to stdout and stderr.
 ///
-/// Only this module writes to them; a test of the architecture enforces this. Output consists of [`Text`], where
+/// Only this module writes to them; a test of the architecture enforces this. Output consists of [`output::Text`], where
 /// everything that is not a literal of this program is neutralized and bounded. Raw bytes, such as a model's answer, go
 /// only to stdout, and only while it is not a terminal. Secrets are redacted in all of it.
 pub mod output {

@@ -1,7 +1,7 @@
 //! Ctrl-C and the other signals that ask the program to stop.
 //!
 //! [`install`] runs first and starts a thread that receives signals even if every worker of tokio is blocked. Outside
-//! of a [`SignalScope`], a signal ends the program at once and restores its terminal. Within one, the first signal interrupts
+//! of a `SignalScope`, a signal ends the program at once and restores its terminal. Within one, the first signal interrupts
 //! the work of the scope and the second ends the program. Signals that were ignored when the program started, for
 //! example by `nohup`, stay ignored (on Linux, where `/proc` reports them).
 
