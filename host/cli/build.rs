@@ -63,10 +63,13 @@ fn succeeds(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Generates a list of the files of the contract as Rust source.
+/// Generates lists of the files of the contract, and of its package of hooks, as Rust source.
 fn contract(root: &Path) -> String {
-    let files = tree(&root.join("wit"), "").into_iter().filter(|(name, _)| name.ends_with(".wit")).collect();
-    format!("pub(crate) static CONTRACT: &[(&str, &str)] = &{};\n", list(files))
+    let files = tree(&root.join("wit"), "").into_iter().filter(|(name, _)| name.ends_with(".wit"));
+    let (hooks, own): (Vec<_>, Vec<_>) = files.partition(|(name, _)| name.starts_with("hooks/"));
+    let hooks = hooks.into_iter().map(|(name, path)| (name["hooks/".len()..].to_owned(), path)).collect();
+    let declare = |name, files| format!("pub(crate) static {name}: &[(&str, &str)] = &{};\n", list(files));
+    declare("CONTRACT", own) + &declare("HOOKS", hooks)
 }
 
 /// The directories that make up a new project in each language, with their places in it.

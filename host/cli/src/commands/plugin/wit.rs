@@ -23,6 +23,8 @@ pub(crate) const REFERENCE: &str = include_str!("../../../../../plugin-sdk/REFER
 
 /// Directory of the contract below the directory that toolchains get as their WIT.
 const PACKAGE: &str = "deps/pinion-plugin";
+/// Directory of the package of hooks, for projects whose world names it, and the beginning of its interfaces.
+const HOOKS_PACKAGE: (&str, &str) = ("deps/pinion-hooks", "pinion:hooks/");
 
 /// Files that identify a project's copy of a helper, best first, with the language of the template.
 const HELPERS: &[(&str, &str)] = &[
@@ -120,23 +122,33 @@ fn package() -> std::result::Result<(String, Vec<u8>), String> {
     Ok((resolve.packages[package].name.to_string(), binary))
 }
 
-/// Writes `world.wit`, unless there is one, and the contract below it. Returns the files that it wrote.
+/// Writes `world.wit`, unless there is one, and the contract below it, with the package of hooks if the world names it.
+/// Returns the files that it wrote.
 ///
 /// # Errors
 /// A file of the contract's directory is not the contract's.
 pub(crate) fn write(directory: &Path, world: &str) -> Result<Vec<PathBuf>> {
-    let package = directory.join(PACKAGE);
-    refuse_others(&package)?;
+    let own = directory.join("world.wit");
+    let has_hooks = match read_settings(&own) {
+        Ok(Some(present)) => present.contains(HOOKS_PACKAGE.1),
+        _ => world.contains(HOOKS_PACKAGE.1),
+    };
+    let hooks = has_hooks.then(|| (directory.join(HOOKS_PACKAGE.0), HOOKS));
+    let packages: Vec<_> = std::iter::once((directory.join(PACKAGE), CONTRACT)).chain(hooks).collect();
     let failed =
         |path: &Path, error: io::Error| Failure::failed(format!("could not write `{}`", path.display())).because(error);
-    fs::create_dir_all(&package).map_err(|error| failed(&package, error))?;
+    for (package, files) in &packages {
+        refuse_others(package, files)?;
+        fs::create_dir_all(package).map_err(|error| failed(package, error))?;
+    }
     let mut made = Vec::new();
-    let own = directory.join("world.wit");
     if !own.exists() {
         fs::write(&own, world).map_err(|error| failed(&own, error))?;
         made.push(own);
     }
-    for (name, text) in CONTRACT {
+    for (package, (name, text)) in
+        packages.iter().flat_map(|(package, files)| files.iter().map(move |file| (package, file)))
+    {
         let path = package.join(name);
         if read_file(&path).is_ok_and(|present| present == text.as_bytes()) {
             continue;
@@ -148,11 +160,11 @@ pub(crate) fn write(directory: &Path, world: &str) -> Result<Vec<PathBuf>> {
 }
 
 /// Refuses a directory with files that are not the contract of some version.
-fn refuse_others(package: &Path) -> Result<()> {
+fn refuse_others(package: &Path, files: &[(&str, &str)]) -> Result<()> {
     for entry in fs::read_dir(package).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
-        let is_known = CONTRACT.iter().any(|(known, _)| name == *known);
-        let is_contract = read_file(&path).is_ok_and(|text| text.starts_with(b"package pinion:plugin@"));
+        let is_known = files.iter().any(|(known, _)| name == *known);
+        let is_contract = read_file(&path).is_ok_and(|text| text.starts_with(b"package pinion:"));
         if !(is_known && is_contract) {
             return Err(Failure::usage(format!("`{}` is not a file of the contract", path.display()))
                 .hint("remove it, or name another directory"));
@@ -163,7 +175,8 @@ fn refuse_others(package: &Path) -> Result<()> {
 
 /// Returns all files in one text, each under its name.
 fn one_text() -> String {
-    let files = [("world.wit", WORLD)].into_iter().chain(CONTRACT.iter().map(|(name, text)| (*name, *text)));
+    let files =
+        [("world.wit", WORLD)].into_iter().chain(CONTRACT.iter().chain(HOOKS).map(|(name, text)| (*name, *text)));
     files.map(|(name, text)| format!("// {name}\n{text}\n")).collect()
 }
 
@@ -171,6 +184,7 @@ fn files_as_json() -> serde_json::Value {
     let mut files = serde_json::Map::new();
     files.insert("wit/world.wit".to_owned(), WORLD.into());
     files.extend(CONTRACT.iter().map(|(name, text)| (format!("wit/{PACKAGE}/{name}"), (*text).into())));
+    files.extend(HOOKS.iter().map(|(name, text)| (format!("wit/{}/{name}", HOOKS_PACKAGE.0), (*text).into())));
     json!({ "api": pinion_plugin_runtime::API_VERSION, "files": files })
 }
 
@@ -189,6 +203,20 @@ mod tests {
         let world = resolve.select_world(&[package], Some("plugin")).unwrap();
         let exports: Vec<_> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
         assert!(exports.iter().any(|name| name.starts_with("pinion:plugin/tools@")), "{exports:?}");
+    }
+
+    #[test]
+    fn world_that_names_hooks_of_runs_gets_their_package() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path()).unwrap();
+        let world = "package my:own;\n\nworld plugin {\n  export pinion:hooks/before-stop@0.1.0;\n}\n";
+        fs::write(directory.path().join("world.wit"), world).unwrap();
+        let made = write(directory.path(), WORLD).unwrap();
+        assert!(made.iter().any(|file| file.ends_with("deps/pinion-hooks/hooks.wit")), "{made:?}");
+        assert!(write(directory.path(), WORLD).unwrap().is_empty());
+        let mut resolve = wit_parser::Resolve::default();
+        let (package, _) = resolve.push_path(directory.path()).unwrap();
+        resolve.select_world(&[package], Some("plugin")).unwrap();
     }
 
     #[test]
