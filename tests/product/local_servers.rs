@@ -73,3 +73,11 @@ async fn list_of_models_says_what_is_loaded_on_this_machine() {
     .await
     .unwrap();
 }
+
+/// The default build has no engine for models, and says which build has.
+#[test]
+fn model_of_this_process_needs_a_build_that_runs_models() {
+    let pinion = Pinion::default();
+    let ended = pinion.run(["-p", "-m", "local/qwen3", "hi"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("--features local-models"), "{ended:?}");
+}

@@ -31,7 +31,6 @@ pub trait InProcessModels: Send + Sync {
 impl Base {
     /// Selects a model of this process, if the name means one. A server that the user named `local` comes first.
     pub(super) fn in_process_model(&self, provider: Option<&str>, model: &str) -> Result<Option<Chosen>> {
-        let Some(models) = &self.in_process else { return Ok(None) };
         let name = match provider {
             Some(IN_PROCESS_PROVIDER) => model,
             Some(_) => return Ok(None),
@@ -43,6 +42,12 @@ impl Base {
         if self.config.registry.provider(IN_PROCESS_PROVIDER).is_ok() {
             return Ok(None);
         }
+        let Some(models) = &self.in_process else {
+            return Err(Failure::usage(format!("this build of Pinion runs no models itself, such as `local/{name}`"))
+                .hint(
+                    "build it with `--features local-models`, or use a server on this machine, such as `ollama/NAME`",
+                ));
+        };
         if self.exchanges.recorder().is_some() {
             return Err(Failure::usage("cannot record a model that runs in this process")
                 .hint("`--record` records exchanges with servers"));
