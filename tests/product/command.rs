@@ -151,6 +151,8 @@ fn session_continues_where_it_ended() {
     assert!(at("first answer") < at("second answer"));
     let listed = pinion.run(["session", "list"]);
     assert_eq!(listed.stdout.lines().count(), 1, "{listed:?}");
+    let listed: Value = serde_json::from_str(&pinion.run(["session", "list", "--json"]).stdout).unwrap();
+    assert!(listed["id"].as_str().unwrap().starts_with(&id) && listed["turns"] == 2, "{listed}");
     assert_eq!(scripted(&pinion, &[say("third")], &["--resume", &id]).code, Some(0));
 }
 

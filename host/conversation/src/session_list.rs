@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use pinion_app::sessions::short_id;
 use pinion_console::output::{PartExt as _, Text, age, fit, left, text};
 use pinion_session_store::{Runs, Summary, Transcript};
+use serde_json::{Value, json};
 
 /// Columns of a title.
 const TITLE: usize = 27;
@@ -18,6 +19,21 @@ pub fn line(summary: &Summary) -> Text {
     let cost = work.cost.map_or_else(|| "–".to_owned(), |cost| format!("${cost:.2}"));
     let id = short_id(&summary.id);
     columns([id.text(), age.text(), work.turns.text(), cost.text(), fit(&work.model, MODEL), fit(title, TITLE)])
+}
+
+/// Describes a session for programs.
+pub fn described(summary: &Summary) -> Value {
+    let work = Work::of(summary);
+    json!({
+        "id": summary.id,
+        "title": summary.title,
+        "last_used": summary.last_activity.to_string(),
+        "turns": work.turns,
+        "cost": work.cost,
+        "model": if work.model.is_empty() { None } else { Some(work.model) },
+        "workspace": summary.header.as_ref().map(|header| &header.workspace),
+        "bytes": summary.size,
+    })
 }
 
 /// Returns the columns of a line.

@@ -13,11 +13,11 @@ use pinion_console::approve::confirm::confirm;
 use pinion_console::invocation::Invocation;
 use pinion_console::output::terminal::is_interactive;
 use pinion_console::output::{
-    PartExt, Text, count, document, note, patch_writer, print, stdout_failure, text, written,
+    PartExt, Text, count, document, json, note, patch_writer, print, stdout_failure, text, written,
 };
 use pinion_conversation::cost::CostGroup;
 use pinion_conversation::export::{ENDINGS, export_to, format_of, outcome};
-use pinion_conversation::session_list::{columns, line};
+use pinion_conversation::session_list::{columns, described, line};
 use pinion_session_store::{
     EntryId, ExportFormat, ListScope, RenderError, SessionDirectory, Summary, Transcript, render, render_branch,
 };
@@ -38,6 +38,9 @@ enum SessionCommand {
         /// Include the sessions of all directories
         #[arg(short, long)]
         all: bool,
+        /// Print the list as JSON, one session per line
+        #[arg(long)]
+        json: bool,
     },
     /// Print a session as text
     Show {
@@ -124,7 +127,7 @@ impl SessionArgs {
         let base = invocation.base()?;
         let directory = SessionDirectory::new(base.paths.sessions());
         match self.command {
-            SessionCommand::List { all } => list(&base, &directory, all),
+            SessionCommand::List { all, json } => list(&base, &directory, all, json),
             SessionCommand::Show { id, branch } => show(&directory, &id, branch),
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
             SessionCommand::Diff { id, patch } => diff(&base, &directory, &id, &patch),
@@ -142,11 +145,14 @@ impl SessionArgs {
     }
 }
 
-fn list(base: &Base, directory: &SessionDirectory, all: bool) -> Result<()> {
+fn list(base: &Base, directory: &SessionDirectory, all: bool, as_json: bool) -> Result<()> {
     let scope = if all { ListScope::All } else { ListScope::Workspace(&base.workspace) };
     let listing = directory.list(scope).map_err(Failure::from)?;
     for problem in &listing.unreadable {
         note(&text!("! {}", Text::block(pinion_app::failure::with_causes(problem))));
+    }
+    if as_json {
+        return listing.sessions.iter().try_for_each(|summary| written(json(&described(summary))));
     }
     if listing.sessions.is_empty() {
         note(&text!(
