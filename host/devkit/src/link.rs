@@ -178,7 +178,8 @@ mod tests {
         std::fs::copy(root.join("host/cli/templates/world.wit"), directory.join("world.wit")).unwrap();
         let package = directory.join("deps/pinion-plugin");
         std::fs::create_dir_all(&package).unwrap();
-        for entry in std::fs::read_dir(root.join("wit")).unwrap().map(std::result::Result::unwrap) {
+        let entries = std::fs::read_dir(root.join("wit")).unwrap().map(std::result::Result::unwrap);
+        for entry in entries.filter(|entry| entry.path().is_file()) {
             std::fs::copy(entry.path(), package.join(entry.file_name())).unwrap();
         }
     }

@@ -5,6 +5,9 @@ use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// Commands that only a build with the feature `local-models` has.
+const LOCAL_MODELS: [&[&str]; 2] = [&["model", "pull"], &["model", "remove"]];
+
 /// Words after `pinion` in code that are no commands, because the program answers them with a hint, or a test uses them.
 const NO_COMMANDS: &[&str] = &["update", "help", "run-in-sandbox", "greet"];
 
@@ -56,6 +59,11 @@ fn is_known(words: &[String]) -> bool {
 /// Returns the mistake in a mention.
 fn mistake(mention: &Mention) -> Option<String> {
     let words = &mention.words;
+    let is_left_out =
+        |command: &&[&str]| words.iter().map(String::as_str).take(command.len()).eq(command.iter().copied());
+    if !cfg!(feature = "local-models") && LOCAL_MODELS.iter().any(is_left_out) {
+        return None;
+    }
     let command = super::Cli::command();
     let has = |name: &str| command.get_subcommands().any(|known| known.get_name() == name);
     if !words[0].starts_with('-') && !has(&words[0]) {

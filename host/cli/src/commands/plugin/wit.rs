@@ -209,7 +209,7 @@ mod tests {
     fn world_that_names_hooks_of_runs_gets_their_package() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir_all(directory.path()).unwrap();
-        let world = "package my:own;\n\nworld plugin {\n  export pinion:hooks/before-stop@0.1.0;\n}\n";
+        let world = "package my:plug;\n\nworld plugin {\n  export pinion:hooks/before-stop@0.1.0;\n}\n";
         fs::write(directory.path().join("world.wit"), world).unwrap();
         let made = write(directory.path(), WORLD).unwrap();
         assert!(made.iter().any(|file| file.ends_with("deps/pinion-hooks/hooks.wit")), "{made:?}");
