@@ -120,6 +120,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
         &[
             "pinion-agent",
             "pinion-app",
+            "pinion-checkpoints",
             "pinion-console",
             "pinion-conversation",
             "pinion-devkit",
