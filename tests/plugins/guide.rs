@@ -308,8 +308,9 @@ fn settings_in_the_guide_are_valid() {
 #[test]
 fn guide_covers_every_interface_and_every_command() {
     let guide = guide();
-    for entry in fs::read_dir(root().join("wit")).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+    let entries = ["wit", "wit/hooks"].into_iter().flat_map(|directory| fs::read_dir(root().join(directory)).unwrap());
+    for file in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = fs::read_to_string(file).unwrap();
         for line in text.lines().filter_map(|line| line.strip_prefix("interface ")) {
             let name = line.trim_end_matches([' ', '{']);
             let row = |line: &str| line.starts_with('|') && line.contains(&format!("`{name}`"));

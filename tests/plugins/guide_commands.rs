@@ -29,6 +29,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("pinion plugin", "it names a group of commands"),
     ("pinion plugin check", "it names a command"),
     ("pinion plugin diff", "it names a command"),
+    ("pinion plugin pack", "it names a command"),
     ("pinion plugin check text.wasm", "it needs a component of a toolchain; `plain.rs` checks one"),
     ("pinion plugin pack text.wasm --name NAME", "it needs a component of a toolchain; `packing.rs` packs one"),
     ("pinion plugin replay SESSION --with FILE", "it needs a session; `product/replay.rs` runs it"),
