@@ -38,9 +38,9 @@ fn plan_mode_binds_the_run_in_progress() {
     pinion.write("go", "");
     terminal.wait_for("finished");
     assert!(!pinion.workspace().join("planned").exists());
-    // The mode of before is back, and applies once plan mode is off.
+    // The mode of before is back, and applies once plan mode is off. The row may already begin with "plan mode".
     terminal.keys("/plan\r");
-    terminal.wait_for("plan mode is off");
+    terminal.wait_for(" is off");
     terminal.keys("and now\r");
     terminal.wait_for("again");
     assert!(pinion.workspace().join("later").exists());
