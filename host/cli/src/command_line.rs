@@ -136,12 +136,14 @@ fn reserved(word: &str) -> Option<String> {
 /// parse, or continue with the name of one of its subcommands.
 fn nearest_line(words: &[String]) -> Option<Vec<String>> {
     let (word, rest) = words.split_first()?;
-    let cli = Cli::command();
+    let mut cli = Cli::command();
+    cli.build();
     let name = nearest(word, cli.get_subcommands().map(clap::Command::get_name).chain(["help"]))?;
     let mut line = [&[name.to_owned()], rest].concat();
     let Some(second) = rest.first() else { return Some(line) };
     let subcommands = cli.find_subcommand(name).into_iter().flat_map(clap::Command::get_subcommands);
-    if let Some(subcommand) = nearest(second, subcommands.map(clap::Command::get_name)) {
+    let names = subcommands.map(clap::Command::get_name).filter(|name| *name != "help");
+    if let Some(subcommand) = nearest(second, names) {
         line[1] = subcommand.to_owned();
         return Some(line);
     }

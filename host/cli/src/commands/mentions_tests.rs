@@ -64,7 +64,8 @@ fn mistake(mention: &Mention) -> Option<String> {
     if !cfg!(feature = "local-models") && LOCAL_MODELS.iter().any(is_left_out) {
         return None;
     }
-    let command = super::Cli::command();
+    let mut command = super::Cli::command();
+    command.build();
     let has = |name: &str| command.get_subcommands().any(|known| known.get_name() == name);
     if !words[0].starts_with('-') && !has(&words[0]) {
         let is_wrong = mention.is_code && words[0] != PLACEHOLDER && !NO_COMMANDS.contains(&words[0].as_str());

@@ -55,7 +55,9 @@ pub(crate) struct Cli {
 /// Declares an enum of commands from their names, types and help texts.
 macro_rules! commands {
     ($(#[doc = $help:literal] $name:ident($args:path)),* $(,)?) => {
+        // Most runs name no command: the arguments of one are declared when it is parsed.
         #[derive(Debug, Subcommand)]
+        #[command(defer = true)]
         pub(crate) enum Command {
             $(#[doc = $help] $name($args)),*
         }
