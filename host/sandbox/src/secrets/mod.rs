@@ -24,13 +24,12 @@ pub fn secret_paths(home: Option<&Path>, open: &[PathBuf]) -> Vec<PathBuf> {
 /// Returns the well-known places of credentials that exist, without links.
 pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
     let in_home = |home: &Path| -> Vec<PathBuf> {
+        let mut names = HomeEntryNames::of(home);
         let of_lists = IN_HOME.iter().flat_map(|list| list.split_ascii_whitespace());
+        let of_lists: Vec<PathBuf> = of_lists.filter_map(|path| names.below_existing(path)).collect();
         let of_system = IN_HOME_OF_SYSTEM.split('|').filter(|path| !path.is_empty());
-        let mixed = MIXED.iter().map(|(path, texts)| (home.join(path), texts));
-        let mixed = mixed.filter(|(path, texts)| has_text(path, texts)).map(|(path, _)| path);
-        let mut names = HomeEntryNames::default();
-        let of_lists = of_lists.map(|path| path.replace("\\x20", " ")).filter(|path| names.may_have(home, path));
-        let of_lists: Vec<PathBuf> = of_lists.map(|path| home.join(path)).collect();
+        let mixed = MIXED.iter().filter_map(|(path, texts)| Some((names.below_existing(path)?, texts)));
+        let mixed: Vec<PathBuf> = mixed.filter(|(path, texts)| has_text(path, texts)).map(|(path, _)| path).collect();
         of_lists.into_iter().chain(of_system.map(|path| home.join(path))).chain(mixed).collect()
     };
     let in_home = home.map(in_home).unwrap_or_default().into_iter();
@@ -45,28 +44,48 @@ pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
 
 /// Entries of a home directory and of the directories in it, in lower case: most places do not exist, and each would cost a
 /// look before each program.
-#[derive(Default)]
-struct HomeEntryNames(BTreeMap<PathBuf, Option<BTreeSet<String>>>);
+struct HomeEntryNames<'a> {
+    home: &'a Path,
+    /// `None` of a directory that cannot be listed, or is large.
+    entries: Option<BTreeSet<String>>,
+    inner: BTreeMap<&'static str, Option<BTreeSet<String>>>,
+}
 
-impl HomeEntryNames {
-    /// Returns whether a path may exist, by its first two parts.
-    fn may_have(&mut self, home: &Path, path: &str) -> bool {
+impl<'a> HomeEntryNames<'a> {
+    fn of(home: &'a Path) -> Self {
+        Self { home, entries: listed(home), inner: BTreeMap::new() }
+    }
+
+    /// Returns the place of a path of the lists, if it may exist by its first two parts.
+    fn below_existing(&mut self, path: &'static str) -> Option<PathBuf> {
         let mut parts = path.splitn(3, '/');
-        let (first, second) = (parts.next().unwrap_or_default(), parts.next());
-        self.has(home, first) && second.is_none_or(|second| self.has(&home.join(first), second))
+        let first = parts.next().unwrap_or_default();
+        if !may_have(self.entries.as_ref(), first) {
+            return None;
+        }
+        let names = |path: &str| path.replace("\\x20", " ");
+        if let Some(second) = parts.next() {
+            let inner = self.inner.entry(first).or_insert_with(|| listed(&self.home.join(first)));
+            if !may_have(inner.as_ref(), &names(second)) {
+                return None;
+            }
+        }
+        Some(self.home.join(names(path)))
     }
+}
 
-    /// Returns whether a directory may have an entry: one that cannot be listed, or is large, may have any.
-    fn has(&mut self, directory: &Path, name: &str) -> bool {
-        const MAX_ENTRIES: usize = 4_000;
-        let list = || {
-            let entries = std::fs::read_dir(directory).ok()?.take(MAX_ENTRIES + 1);
-            let names = entries.map(|entry| Some(entry.ok()?.file_name().to_string_lossy().to_lowercase()));
-            names.collect::<Option<BTreeSet<String>>>().filter(|names| names.len() <= MAX_ENTRIES)
-        };
-        let names = self.0.entry(directory.to_owned()).or_insert_with(list);
-        names.as_ref().is_none_or(|names| names.contains(&name.to_lowercase()))
-    }
+/// Returns the names in a directory.
+fn listed(directory: &Path) -> Option<BTreeSet<String>> {
+    const MAX_ENTRIES: usize = 4_000;
+    let entries = std::fs::read_dir(directory).ok()?.take(MAX_ENTRIES + 1);
+    let names = entries.map(|entry| Some(entry.ok()?.file_name().to_string_lossy().to_lowercase()));
+    names.collect::<Option<BTreeSet<String>>>().filter(|names| names.len() <= MAX_ENTRIES)
+}
+
+/// Returns whether a directory with these names may have an entry.
+fn may_have(names: Option<&BTreeSet<String>>, name: &str) -> bool {
+    let is_lower = || name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    names.is_none_or(|names| if is_lower() { names.contains(name) } else { names.contains(&name.to_lowercase()) })
 }
 
 /// Returns whether a file contains one of the texts, or is larger than settings are.
