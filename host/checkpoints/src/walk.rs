@@ -7,7 +7,7 @@ use crate::rules::{DirectoryRules, FILES};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, readlinkat};
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -50,9 +50,11 @@ pub(crate) struct Excluded {
 
 impl Excluded {
     pub(crate) fn new(root: &Path, all: Vec<PathBuf>) -> Self {
-        let real_root = real(root);
+        // Most of these paths do not exist, and lie in a few directories.
+        let mut known = BTreeMap::new();
+        let real_root = real(root, &mut known);
         let spelled = all.iter().filter_map(|path| inside(path, root));
-        let real = all.iter().filter_map(|path| inside(&real(path), &real_root));
+        let real = all.iter().filter_map(|path| inside(&real(path, &mut known), &real_root));
         Self { paths: spelled.chain(real).collect(), all }
     }
 
@@ -78,11 +80,19 @@ fn inside(path: &Path, root: &Path) -> Option<RelPath> {
     RelPath::try_from(path.strip_prefix(root).ok()?).ok()
 }
 
-/// Returns the path without links; if it does not exist, only in the part up to the nearest directory that does.
-fn real(path: &Path) -> PathBuf {
-    let above =
-        path.ancestors().find_map(|above| Some((fs::canonicalize(above).ok()?, path.strip_prefix(above).ok()?)));
-    above.map_or_else(|| path.to_owned(), |(above, rest)| above.join(rest))
+/// Returns the path without links; if it does not exist, only in the part up to the nearest directory that does. `known`
+/// keeps what it found of each directory.
+fn real(path: &Path, known: &mut BTreeMap<PathBuf, PathBuf>) -> PathBuf {
+    if let Some(real) = known.get(path) {
+        return real.clone();
+    }
+    let found = path.is_symlink().then(|| fs::canonicalize(path).ok()).flatten();
+    let found = found.unwrap_or_else(|| match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => real(parent, known).join(name),
+        _ => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+    });
+    known.insert(path.to_owned(), found.clone());
+    found
 }
 
 /// A path that a walk found.

@@ -107,7 +107,8 @@ impl LookBudget {
     /// The budget is exhausted.
     pub fn read(&mut self, path: &Path) -> Result<Option<Vec<u8>>, Exhausted> {
         self.spend(1)?;
-        let Some(bytes) = path.canonicalize().ok().and_then(|path| read(&path)) else { return Ok(None) };
+        let real = self.resolve(path)?.pop();
+        let Some(bytes) = real.and_then(|real| read(&real)) else { return Ok(None) };
         let looks = usize::try_from(bytes.len() as u64 / BYTES_PER_LOOK).unwrap_or(usize::MAX);
         self.spend(looks)?;
         Ok(Some(bytes))

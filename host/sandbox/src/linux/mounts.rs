@@ -95,7 +95,13 @@ pub(super) fn build(policy: &SandboxPolicy, sockets: &BTreeSet<PathBuf>) -> Resu
             }
         }
     }
-    let mut tree = MountTree { changes: &changes, originals, open: Vec::new(), covers: Covers::default() };
+    let mut tree = MountTree {
+        changes: &changes,
+        originals,
+        open: Vec::new(),
+        covers: Covers::default(),
+        without_link: PathBuf::new(),
+    };
     if Path::new(RUN).is_dir() {
         tree.open.push(private(Path::new(RUN), c"755", c"1m")?);
         for (path, original) in &parts {
@@ -204,6 +210,8 @@ struct MountTree<'a> {
     /// Private directories that become read-only in the end.
     open: Vec<OwnedFd>,
     covers: Covers,
+    /// The directory of the last path that did not exist: there are a hundred such paths in a workspace.
+    without_link: PathBuf,
 }
 
 impl MountTree<'_> {
@@ -257,7 +265,9 @@ impl MountTree<'_> {
         }
         // The path that a private directory covers did not exist.
         let is_gone = is_behind(path, self.changes);
-        let Some(place) = places::at_unless_link(path)?.filter(|_| !is_gone) else { return Ok(false) };
+        let Some(place) = places::at_unless_link(path, &mut self.without_link)?.filter(|_| !is_gone) else {
+            return Ok(false);
+        };
         mount_at(&place, &place, path, attributes).map(|()| true)
     }
 }

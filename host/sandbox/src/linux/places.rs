@@ -45,15 +45,20 @@ pub(super) fn at(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
     }
 }
 
-/// Like [`at`], for a path that may be a link itself, as the repository of a stranger can make it.
+/// Like [`at`], for a path that may be a link itself, as the repository of a stranger can make it. `checked` is the last
+/// directory that no link leads to.
 ///
 /// # Errors
 /// A link leads to it: another program has changed it meanwhile.
-pub(super) fn at_unless_link(path: &Path) -> Result<Option<OwnedFd>, SandboxError> {
-    match opened(path)? {
-        Some(found) => Ok(Some(found)),
-        None => path.parent().map_or(Ok(None), |around| at(around).map(|_| None)),
+pub(super) fn at_unless_link(path: &Path, checked: &mut PathBuf) -> Result<Option<OwnedFd>, SandboxError> {
+    if let Some(found) = opened(path)? {
+        return Ok(Some(found));
     }
+    if let Some(around) = path.parent().filter(|around| *around != checked.as_path()) {
+        at(around)?;
+        around.clone_into(checked);
+    }
+    Ok(None)
 }
 
 /// Opens the place for a mount, and creates it if a private directory covers it.
