@@ -122,7 +122,8 @@ async fn built_in_plugin_with_a_description_is_not_compiled_until_it_is_called()
     let directory = TempDir::new().unwrap();
     let with = |cache: &str, guest_name: &str| {
         let bytes: &'static [u8] = std::fs::read(guest(guest_name)).unwrap().leak();
-        let source = PluginSource::BuiltIn { name: "greet", bytes, description: Some(description.clone().leak()) };
+        let source =
+            PluginSource::BuiltIn { name: "greet", bytes, digest: None, description: Some(description.clone().leak()) };
         SandboxBuilder::default().cache(&directory.path().join(cache)).source(source).build()
     };
     let sandbox = with("cache", "greet_one").await;

@@ -33,7 +33,7 @@ fn listing(commands: Vec<Value>) -> SandboxBuilder {
 /// The built-in slash commands, as the program embeds them.
 fn built_in() -> PluginSource {
     let bytes = Box::leak(std::fs::read(builtin("commands")).unwrap().into_boxed_slice());
-    PluginSource::BuiltIn { name: "commands", bytes, description: None }
+    PluginSource::BuiltIn { name: "commands", bytes, digest: None, description: None }
 }
 
 async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<HostAction>, CommandError> {

@@ -119,7 +119,7 @@ impl OpenApi {
     /// The plugin, for [`Runtime::add`](crate::Runtime::add). Its tools appear once the runtime asks for offers
     /// ([`Runtime::begin_offers`](crate::Runtime::begin_offers)).
     pub fn source() -> PluginSource {
-        PluginSource::BuiltIn { name: NAME, bytes: COMPONENT, description: None }
+        PluginSource::BuiltIn { name: NAME, bytes: COMPONENT, digest: None, description: None }
     }
 
     fn with(mut self, key: &str, value: Value) -> Self {

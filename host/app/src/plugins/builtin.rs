@@ -8,6 +8,8 @@ pub struct BuiltIn {
     pub name: &'static str,
     /// The component.
     pub bytes: &'static [u8],
+    /// BLAKE3 of the component, in hexadecimal.
+    pub digest: &'static str,
     /// Its description, if it was built with one.
     pub description: Option<&'static str>,
     /// True if it offers only slash commands, which a non-interactive run does not need.
@@ -43,10 +45,15 @@ pub static BUILT_IN: &[BuiltIn] = &[
 ];
 
 impl BuiltIn {
-    const fn new(name: &'static str, bytes: &'static [u8], description: Option<&'static str>) -> Self {
+    const fn new(
+        name: &'static str,
+        bytes: &'static [u8],
+        (digest, description): (&'static str, Option<&'static str>),
+    ) -> Self {
         Self {
             name,
             bytes,
+            digest,
             description,
             is_for_conversations: false,
             is_for_servers: false,
@@ -57,7 +64,8 @@ impl BuiltIn {
 
     /// Returns the source that the runtime loads it from.
     pub fn source(&self) -> PluginSource {
-        PluginSource::BuiltIn { name: self.name, bytes: self.bytes, description: self.description }
+        let Self { name, bytes, digest, description, .. } = *self;
+        PluginSource::BuiltIn { name, bytes, digest: Some(digest), description }
     }
 }
 

@@ -108,7 +108,7 @@ impl Described {
     pub(crate) fn embedded(source: &PluginSource) -> Option<Self> {
         let PluginSource::BuiltIn { bytes, description, .. } = source else { return None };
         let described: Self = serde_json::from_str((*description)?).ok()?;
-        (described.digest == blake3::hash(bytes).to_hex().as_str()).then_some(described)
+        (described.digest == source.digest(bytes).to_hex().as_str()).then_some(described)
     }
 
     /// Returns whether the plugin described itself with this config.

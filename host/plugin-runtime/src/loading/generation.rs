@@ -393,7 +393,7 @@ fn inspect(
     let SourceMetadata { path, seen, .. } = SourceMetadata::at(source, &shared.surroundings.protected);
     let bytes = source.bytes()?;
     let inspection = source.inspect_bytes(&bytes)?;
-    let digest = blake3::hash(&bytes);
+    let digest = source.digest(&bytes);
     let (manifest, hex) = (&inspection.manifest, digest.to_hex());
     let component = policy::Component { manifest, source, digest: &hex, path: path.as_deref() };
     let settings = shared.policy.settings(&component)?;

@@ -20,6 +20,8 @@ pub enum PluginSource {
         name: &'static str,
         /// The component.
         bytes: &'static [u8],
+        /// BLAKE3 of the component in hexadecimal, if the build has computed it, so that a start need not.
+        digest: Option<&'static str>,
         /// Its description as [`Runtime::description`](crate::Runtime::description) returns it, so that the first start on a
         /// machine offers its tools without compiling it. One that does not belong to the component is ignored.
         description: Option<&'static str>,
@@ -109,7 +111,16 @@ impl PluginSource {
     /// The file cannot be read, or is not a plugin for this host.
     pub fn inspect(&self) -> Result<(Inspection, String), LoadError> {
         let bytes = self.bytes()?;
-        Ok((self.inspect_bytes(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+        Ok((self.inspect_bytes(&bytes)?, self.digest(&bytes).to_hex().to_string()))
+    }
+
+    /// Returns the digest of the component that was read from this source.
+    pub(crate) fn digest(&self, bytes: &[u8]) -> blake3::Hash {
+        let built = match self {
+            Self::BuiltIn { digest, .. } => digest.and_then(|digest| blake3::Hash::from_hex(digest).ok()),
+            _ => None,
+        };
+        built.unwrap_or_else(|| blake3::hash(bytes))
     }
 
     /// Reads the self-description of the component that was read from this source.
@@ -215,7 +226,7 @@ mod tests {
             file(&path, FileOrigin::Project, "a"),
             file(&directory.path().join("A.wasm"), FileOrigin::Named, "a"),
             file(&path, FileOrigin::Named, "A"),
-            PluginSource::BuiltIn { name: "a", bytes: &[], description: None }.identity(None, "a"),
+            PluginSource::BuiltIn { name: "a", bytes: &[], digest: None, description: None }.identity(None, "a"),
         ];
         assert!(others.iter().all(|other| other.key() != named.key()));
     }
