@@ -47,6 +47,8 @@ const OUTPUT_SUMMARY: usize = 80;
 const TELLING: [&str; 5] = ["command", "path", "query", "pattern", "url"];
 /// Time that an interrupted run has for its output.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time before plugin files are watched: shorter runs need no watcher.
+const WATCH_AFTER: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let prompt = match read_prompt(args, global)? {
@@ -107,7 +109,7 @@ pub(crate) struct Headless<'a> {
     writing: JoinHandle<io::Result<bool>>,
     is_over: CancellationToken,
     /// Reloads plugins whose files change.
-    _watch: Option<Watch>,
+    _watch: Watch,
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
@@ -192,9 +194,7 @@ impl<'a> Headless<'a> {
             false => ready.agent.subscribe(CHANNEL).without_previews(),
         };
         let writing = output::showing(write(events, format, streamed, global.clone(), is_over.clone()));
-        let watch = ready.runtime.watch(base.plugin_directories(&args.options()));
-        let watch =
-            watch.inspect_err(|error| tracing::debug!(%error, "calls check their plugins' files themselves")).ok();
+        let watch = ready.runtime.watch_after(WATCH_AFTER, base.plugin_directories(&args.options()));
         Ok(Self { base, format, global, ready, patch, started: Instant::now(), writing, is_over, _watch: watch })
     }
 

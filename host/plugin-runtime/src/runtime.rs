@@ -15,7 +15,7 @@ use pinion_egress::Client;
 use pinion_plugin_engine::EngineError;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Loads plugins and runs their tools and commands.
 pub struct Runtime {
@@ -139,10 +139,14 @@ impl Runtime {
     /// # Errors
     /// The system cannot watch. Calls still check their plugin's file themselves.
     pub fn watch(&self, directories: Vec<PluginDirectory>) -> Result<Watch, WatchError> {
-        let current = self.registry.current();
-        let plugins = current.loaded().iter().filter_map(|loaded| Some(loaded.source().path()?.to_owned()));
-        let files: Vec<PathBuf> = plugins.chain(self.shared.policy.files()).collect();
+        let files = watched_files(&self.registry);
         Watch::start(self.registry.clone(), &files, directories)
+    }
+
+    /// Like [`Self::watch`], but begins after a time, and then also finds what changed until then. For short runs: on Linux,
+    /// the end of a process that watches waits about 10 ms for the system.
+    pub fn watch_after(&self, delay: Duration, directories: Vec<PluginDirectory>) -> Watch {
+        Watch::start_after(delay, self.registry.clone(), watched_files, directories)
     }
 
     /// Says that a session continues which was last active at `since`, in another process. Tools that replace whole files
@@ -187,4 +191,11 @@ impl Runtime {
     pub fn problems(&self) -> Vec<(String, String)> {
         self.registry.current().problems().to_vec()
     }
+}
+
+/// Returns the files of the plugins, and those that the policy reads.
+fn watched_files(registry: &Registry) -> Vec<PathBuf> {
+    let current = registry.current();
+    let plugins = current.loaded().iter().filter_map(|loaded| Some(loaded.source().path()?.to_owned()));
+    plugins.chain(registry.shared.policy.files()).collect()
 }

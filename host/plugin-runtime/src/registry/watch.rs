@@ -40,7 +40,6 @@ pub struct PluginDirectory {
 
 /// Watches plugin files until it is dropped.
 pub struct Watch {
-    _watcher: RecommendedWatcher,
     task: JoinHandle<()>,
 }
 
@@ -56,24 +55,54 @@ impl Watch {
         files: &[PathBuf],
         directories: Vec<PluginDirectory>,
     ) -> Result<Self, WatchError> {
-        // One pending signal is enough, because a refresh checks every file.
-        let (signal, changes) = mpsc::channel(1);
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| !event.kind.is_access()) {
-                let _ = signal.try_send(());
-            }
-        })?;
-        let mut watched: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
-        watched.extend(directories.iter().map(|directory| directory.path.as_path()));
-        let found = plugins_in(&directories);
-        watched.extend(found.iter().filter_map(|plugin| plugin.path()?.parent()));
-        watched.sort_unstable();
-        watched.dedup();
-        for directory in watched.into_iter().filter(|directory| directory.is_dir()) {
-            watcher.watch(directory, RecursiveMode::NonRecursive)?;
-        }
-        Ok(Self { _watcher: watcher, task: tokio::spawn(follow(registry, directories, changes)) })
+        let (watcher, changes) = watcher(files, &directories)?;
+        Ok(Self { task: tokio::spawn(follow(registry, directories, watcher, changes)) })
     }
+
+    /// Begins to watch after a time, and then finds the changes until that moment, too. `files` lists the files when it
+    /// begins.
+    pub(crate) fn start_after(
+        delay: Duration,
+        registry: Arc<Registry>,
+        files: fn(&Registry) -> Vec<PathBuf>,
+        directories: Vec<PluginDirectory>,
+    ) -> Self {
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            match watcher(&files(&registry), &directories) {
+                Ok((watcher, changes)) => {
+                    refresh(&registry, &directories);
+                    follow(registry, directories, watcher, changes).await;
+                }
+                Err(error) => tracing::debug!(%error, "calls check their plugins' files themselves"),
+            }
+        });
+        Self { task }
+    }
+}
+
+/// Watches the directories of files, and directories with plugins. The receiver gets a signal after changes.
+fn watcher(
+    files: &[PathBuf],
+    directories: &[PluginDirectory],
+) -> Result<(RecommendedWatcher, mpsc::Receiver<()>), WatchError> {
+    // One pending signal is enough, because a refresh checks every file.
+    let (signal, changes) = mpsc::channel(1);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            let _ = signal.try_send(());
+        }
+    })?;
+    let mut watched: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    watched.extend(directories.iter().map(|directory| directory.path.as_path()));
+    let found = plugins_in(directories);
+    watched.extend(found.iter().filter_map(|plugin| plugin.path()?.parent()));
+    watched.sort_unstable();
+    watched.dedup();
+    for directory in watched.into_iter().filter(|directory| directory.is_dir()) {
+        watcher.watch(directory, RecursiveMode::NonRecursive)?;
+    }
+    Ok((watcher, changes))
 }
 
 impl Drop for Watch {
@@ -82,14 +111,23 @@ impl Drop for Watch {
     }
 }
 
-async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut changes: mpsc::Receiver<()>) {
+async fn follow(
+    registry: Arc<Registry>,
+    directories: Vec<PluginDirectory>,
+    _watcher: RecommendedWatcher,
+    mut changes: mpsc::Receiver<()>,
+) {
     while changes.recv().await.is_some() {
         tokio::time::sleep(REST).await;
         let _ = changes.try_recv();
-        // Not awaited, so that a slow load does not delay the next change.
-        let _ = registry.begin_refresh_after_change();
-        let _ = registry.begin(plugins_in(&directories));
+        refresh(&registry, &directories);
     }
+}
+
+/// Begins to load what changed. Not awaited, so that a slow load does not delay the next change.
+fn refresh(registry: &Arc<Registry>, directories: &[PluginDirectory]) {
+    let _ = registry.begin_refresh_after_change();
+    let _ = registry.begin(plugins_in(directories));
 }
 
 /// Returns the plugin files in these directories, sorted within each. A missing directory holds no files.
