@@ -9,6 +9,7 @@ mod edit;
 mod find;
 mod kind;
 mod list;
+mod look_alikes;
 mod near_miss;
 mod nearest;
 mod overwrite;

@@ -4,9 +4,9 @@
 //! folded form: one for each letter with its accents, for each run of blanks or dashes, and for each other character. What
 //! the folded forms hide is then named exactly, with its place in the file.
 
+use crate::look_alikes::{folded, is_blank, is_dash, is_ignored, is_mark};
 use crate::text::{count, cut};
 use std::ops::Range;
-use unicode_normalization::UnicodeNormalization;
 
 /// Maximum number of differences to name.
 const NAMED: usize = 6;
@@ -270,51 +270,6 @@ fn tokens(line: &str) -> Vec<Token> {
         last.folded.clear();
     }
     tokens
-}
-
-/// Returns the form of a token that its look-alikes share.
-fn folded(token: &str) -> String {
-    if token.is_ascii() && token.len() == 1 && !matches!(token, "`" | "\t") {
-        return token.to_ascii_lowercase();
-    }
-    let token = token.trim_matches(is_ignored);
-    match token.chars().next() {
-        Some(c) if is_blank(c) => " ".to_owned(),
-        Some(c) if is_dash(c) => "-".to_owned(),
-        _ if token == "..." => "\u{2026}".to_owned(),
-        _ => token.nfd().flat_map(alike).flat_map(char::to_lowercase).collect(),
-    }
-}
-
-fn alike(c: char) -> Option<char> {
-    Some(match c {
-        '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' | '\u{2035}' | '\u{b4}' | '\u{2bc}' | '`' => {
-            '\''
-        }
-        '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' | '\u{2033}' | '\u{2036}' | '\u{ab}' | '\u{bb}' => '"',
-        // Forms of East Asian width.
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0)?,
-        c if is_ignored(c) => return None,
-        c => c,
-    })
-}
-
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c == '\u{2800}'
-}
-
-/// Returns whether a character belongs to the letter before it: an accent, or a part of a Korean syllable.
-fn is_mark(c: char) -> bool {
-    unicode_normalization::char::is_combining_mark(c) || matches!(c, '\u{1160}'..='\u{11ff}')
-}
-
-fn is_dash(c: char) -> bool {
-    matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}')
-}
-
-/// Returns whether a character is invisible.
-fn is_ignored(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
 /// Describes blanks: `4 spaces`, `1 tab and 2 spaces`, `1 no-break space (U+00A0)`.

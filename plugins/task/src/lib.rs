@@ -24,7 +24,7 @@ struct Arguments {
     attempts: Option<u32>,
     /// Strategy that chooses the answer (default: judge).
     choose: Option<Choose>,
-    /// What it knows at the start: nothing (default), or this conversation.
+    /// Its conversation at the start: empty (default), or a copy of this one.
     context: Option<Start>,
     /// One of the models that the user allows.
     model: Option<String>,
