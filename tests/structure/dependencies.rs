@@ -15,6 +15,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-eval", &["pinion-files", "pinion-protocol", "pinion-session-store"]),
     ("pinion-exclusions", &[]),
     ("pinion-files", &[]),
+    ("pinion-guarded-files", &["pinion-files"]),
     (
         "pinion-plugin-runtime",
         &[
@@ -73,6 +74,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-egress",
             "pinion-exclusions",
             "pinion-files",
+            "pinion-guarded-files",
             "pinion-journal",
             "pinion-mcp",
             "pinion-orchestration",
@@ -203,6 +205,7 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
         "pinion-plugin-storage",
         &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"],
     ),
+    ("pinion-guarded-files", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify"]),
     ("pinion-workspace", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-exclusions", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "toml", "tracing"]),
     ("pinion-packages", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "tracing"]),

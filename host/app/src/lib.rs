@@ -32,13 +32,10 @@ pub mod approve {
 
 /// The files and directories that this program works with.
 pub mod files {
-    pub mod output_directories;
-    pub mod owned_files;
     pub mod paths;
-    pub mod private;
-    pub mod records;
-    pub mod repository;
     pub mod secret_storage;
+
+    pub use pinion_guarded_files::{output_directories, owned_files, private, records, repository};
 }
 
 /// MCP servers: their files, their processes, their tokens, and the user whom they may ask.

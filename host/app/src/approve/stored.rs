@@ -5,7 +5,6 @@
 use crate::files::records::{RecordFile, TableRecord};
 use pinion_permissions::Verdict;
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::path::PathBuf;
 
 /// A rule in the file.
@@ -56,20 +55,6 @@ impl TableRecord for StoredRule {
 
 /// Handle to `permissions.toml`.
 pub type StoredRules = RecordFile<StoredRule>;
-
-impl StoredRules {
-    /// Adds a rule, unless it is there.
-    ///
-    /// # Errors
-    /// See [`RecordFile::update`].
-    pub fn add(&self, rule: StoredRule) -> io::Result<()> {
-        self.update(|rules| {
-            if !rules.contains(&rule) {
-                rules.push(rule);
-            }
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests {

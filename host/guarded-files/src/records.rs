@@ -1,6 +1,6 @@
 //! Records of one kind in a private TOML file, which is replaced as a whole under a lock.
 
-use super::private::{check, create_directory, lock, open_file, replace};
+use crate::private::{check, create_directory, lock, open_file, replace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read as _};
@@ -78,6 +78,18 @@ impl<R: TableRecord> RecordFile<R> {
             replace(&self.path, format!("# {}\n{table}", R::COMMENT).as_bytes())?;
         }
         Ok(answer)
+    }
+
+    /// Adds a record, unless it is there.
+    ///
+    /// # Errors
+    /// See [`RecordFile::update`].
+    pub fn add(&self, record: R) -> io::Result<()> {
+        self.update(|records| {
+            if !records.contains(&record) {
+                records.push(record);
+            }
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 //! and other users may write to neither. Both are checked on open handles. A link counts if it leads to a file in the
 //! same directory.
 
-use crate::files::repository::{FileText, Links, Refusal, Repository, start_of};
+use crate::repository::{FileText, Links, Refusal, Repository, start_of};
 use std::fs::Metadata;
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 //! They are `<cache>/output/<session id>/`, mode 0700. A process holds a lock on the directory that it uses. A
 //! directory is removed with its session, or by a later process once it is old or all of them together are too large.
 
-use crate::files::private::{create_directory, open_directory};
+use crate::private::{create_directory, open_directory};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
