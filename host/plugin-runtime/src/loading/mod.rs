@@ -9,7 +9,6 @@ pub(crate) mod code;
 pub(crate) mod compile;
 pub(crate) mod describe;
 pub(crate) mod description_cache;
-pub(crate) mod extra_members;
 pub(crate) mod generation;
 pub(crate) mod index;
 pub(crate) mod instance_template;

@@ -1,10 +1,10 @@
 //! The import `agents`. The loop that made the call runs the sub-agents.
 
 use super::Agents;
-use super::extra::AssignmentExtra;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
 use crate::convert;
+use pinion_plugin_contract::assignment_extra::AssignmentExtra;
 use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::spend_meter::SpendMeter;
 use pinion_protocol::{ChoiceName, ParallelAttempts, SubAgentError};

@@ -1,6 +1,5 @@
 //! The capability `agents`: sub-agents.
 
-mod extra;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};

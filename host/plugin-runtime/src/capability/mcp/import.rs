@@ -1,12 +1,12 @@
 //! The import `mcp`.
 
-use super::checked::{self, MAX_RESULT};
 use super::long;
 use super::port::McpCall;
 use super::{Mcp, McpGrant};
 use crate::bindings::pinion::plugin::mcp::{self, McpError, Server};
 use crate::calls::state::State;
 use crate::convert::clip;
+use pinion_plugin_contract::mcp::{self as checked, MAX_RESULT};
 use pinion_plugin_journal::linker::Linker;
 use pinion_plugin_programs::Spill;
 use pinion_protocol::mcp::{McpFailure, McpRequest};

@@ -3,7 +3,6 @@
 //! A server is a program or a remote service, so its use needs both effects, `executes` and `network`, regardless of
 //! the server's claims about its tools. The application provides the servers through the port [`McpServers`].
 
-mod checked;
 pub(crate) mod import;
 mod long;
 pub(crate) mod port;

@@ -1,8 +1,9 @@
 //! The import `ui`. The conversation that made the call shows everything.
 
-use super::{MAX_DIALOGS, Ui, blocks};
+use super::{MAX_DIALOGS, Ui};
 use crate::bindings::pinion::plugin::ui::{self, Block, Severity, UiError};
 use crate::calls::state::State;
+use pinion_plugin_contract::drawing_blocks;
 use pinion_plugin_journal::linker::Linker;
 use pinion_protocol::text::{one_line, without_controls};
 use pinion_protocol::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, DrawnPart, FormSchema, Services};
@@ -100,14 +101,14 @@ impl State {
     }
 
     async fn draw(&mut self, part: DrawnPart, blocks: Vec<Block>) -> wasmtime::Result<Result<(), UiError>> {
-        self.spend_output(blocks::bytes(&blocks))?;
+        self.spend_output(drawing_blocks::bytes(&blocks))?;
         let services = match self.user() {
             Ok(services) => services,
             // No user looks, which is not a failure of the plugin.
             Err(UiError::Headless) => return Ok(Ok(())),
             Err(error) => return Ok(Err(error)),
         };
-        let drawn = match blocks::checked(blocks) {
+        let drawn = match drawing_blocks::checked(blocks) {
             Ok(blocks) => services.draw(&self.plugin, part, blocks).await,
             Err(problem) => return Ok(Err(invalid(problem))),
         };

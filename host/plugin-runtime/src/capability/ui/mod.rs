@@ -1,6 +1,5 @@
 //! The capability `ui`: dialogs, notices, a segment of the status line, and drawings of calls.
 
-mod blocks;
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext};

@@ -16,7 +16,7 @@ const MAX_LINE: usize = 4_000;
 const MAX_CELL: usize = 200;
 
 /// Returns the bytes that blocks count.
-pub(super) fn bytes(blocks: &[wit::Block]) -> usize {
+pub fn bytes(blocks: &[wit::Block]) -> usize {
     let cells = |cells: &[String]| cells.iter().map(|cell| cell.len() + PART_BYTES).sum::<usize>();
     let block = |block: &wit::Block| match block {
         wit::Block::Lines(lines) => {
@@ -36,7 +36,7 @@ pub(super) fn bytes(blocks: &[wit::Block]) -> usize {
 ///
 /// # Errors
 /// They exceed a bound; the text says which.
-pub(super) fn checked(blocks: Vec<wit::Block>) -> Result<Vec<DrawingBlock>, String> {
+pub fn checked(blocks: Vec<wit::Block>) -> Result<Vec<DrawingBlock>, String> {
     let size = bytes(&blocks);
     if size > MAX_BYTES {
         return Err(format!("a drawing of {size} bytes, of at most {MAX_BYTES}"));

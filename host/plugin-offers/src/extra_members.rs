@@ -7,9 +7,9 @@ use pinion_protocol::text::one_line;
 use serde_json::Value;
 
 /// The schema of a tool's `extra`.
-pub(crate) const TOOL: &str = include_str!("../../schemas/tool-extra.json");
+pub const TOOL: &str = include_str!("../schemas/tool-extra.json");
 /// The schema of a command's `extra`.
-pub(crate) const COMMAND: &str = include_str!("../../schemas/command-extra.json");
+pub const COMMAND: &str = include_str!("../schemas/command-extra.json");
 
 /// Remarks about one definition.
 const MAX_REMARKS: usize = 8;
@@ -17,7 +17,7 @@ const MAX_REMARKS: usize = 8;
 const MAX_SHOWN: usize = 80;
 
 /// Returns phrases for the parts of an `extra` that its schema does not have. `owner` begins them, such as ``tool `x` ``.
-pub(crate) fn remarks(owner: &str, extra: Option<&str>, schema: &str) -> Vec<String> {
+pub fn remarks(owner: &str, extra: Option<&str>, schema: &str) -> Vec<String> {
     let Some(extra) = extra else { return Vec::new() };
     let (Ok(extra), Ok(schema)) = (serde_json::from_str::<Value>(extra), serde_json::from_str(schema)) else {
         return vec![format!("{owner}: `extra` is not JSON, and is ignored")];

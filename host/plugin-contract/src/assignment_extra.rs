@@ -10,13 +10,13 @@ const MAX_BYTES: usize = 64 * 1024;
 /// The settings. Unknown members are ignored, as the contract says.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct AssignmentExtra {
+pub struct AssignmentExtra {
     /// Conversation that the sub-agent starts from.
     context: Option<StartWord>,
     /// Name of its model.
-    pub(super) model: Option<String>,
+    pub model: Option<String>,
     /// The call returns as soon as it has started.
-    pub(super) background: bool,
+    pub background: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -31,7 +31,7 @@ impl AssignmentExtra {
     ///
     /// # Errors
     /// It is no JSON object, or a known member has a wrong value.
-    pub(super) fn parse(extra: Option<&str>) -> Result<Self, String> {
+    pub fn parse(extra: Option<&str>) -> Result<Self, String> {
         match extra {
             None => Ok(Self::default()),
             Some(extra) if extra.len() > MAX_BYTES => {
@@ -46,11 +46,12 @@ impl AssignmentExtra {
     }
 
     /// Returns whether the sub-agent sees the agent's conversation.
-    pub(super) fn reads_conversation(&self) -> bool {
+    pub fn reads_conversation(&self) -> bool {
         self.start() == AgentStart::Conversation
     }
 
-    pub(super) fn start(&self) -> AgentStart {
+    /// Returns the conversation that the sub-agent starts from.
+    pub fn start(&self) -> AgentStart {
         match self.context {
             Some(StartWord::Conversation) => AgentStart::Conversation,
             Some(StartWord::None) | None => AgentStart::Empty,

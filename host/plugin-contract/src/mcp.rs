@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Bytes of a result, which the contract names.
-pub(super) const MAX_RESULT: u32 = 4 << 20;
+pub const MAX_RESULT: u32 = 4 << 20;
 /// Bytes of the arguments of a request.
 const MAX_ARGUMENTS: usize = 4 << 20;
 /// Nesting of the arguments of a request; parsers of servers may be recursive.
@@ -33,7 +33,7 @@ const MAX_MESSAGE: usize = 8 * 1024;
 const MAX_DATA: usize = 64 * 1024;
 
 /// Converts the list of servers.
-pub(super) fn servers(servers: Vec<McpServer>) -> Vec<wit::Server> {
+pub fn servers(servers: Vec<McpServer>) -> Vec<wit::Server> {
     let mut left = MAX_DEFINITIONS;
     let mut fits = |bytes: usize| {
         let is_within = bytes <= left;
@@ -85,7 +85,7 @@ fn extra(tasks: Vec<McpTask>) -> Option<String> {
 ///
 /// # Errors
 /// They are not a JSON object, or name a task in another form.
-pub(super) fn called(name: String, arguments: String, extra: Option<&str>) -> Result<McpRequest, McpError> {
+pub fn called(name: String, arguments: String, extra: Option<&str>) -> Result<McpRequest, McpError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct TaskExtra {
@@ -129,7 +129,7 @@ fn state(state: McpState) -> ServerState {
 }
 
 /// Converts a failure. A plugin knows which server it asked.
-pub(super) fn error(failure: McpFailure) -> McpError {
+pub fn error(failure: McpFailure) -> McpError {
     let text = match &failure {
         McpFailure::NotFound(server) => format!("no MCP server `{server}`"),
         McpFailure::LoginRequired { server } => format!(
@@ -158,7 +158,7 @@ pub(super) fn error(failure: McpFailure) -> McpError {
 ///
 /// # Errors
 /// One of them is too long.
-pub(super) fn names(names: &[&str]) -> Result<(), McpError> {
+pub fn names(names: &[&str]) -> Result<(), McpError> {
     match names.iter().find(|name| name.len() > MAX_NAME) {
         Some(name) => Err(McpError::Invalid(format!("a name of {} bytes, of at most {MAX_NAME}", name.len()))),
         None => Ok(()),
@@ -169,7 +169,7 @@ pub(super) fn names(names: &[&str]) -> Result<(), McpError> {
 ///
 /// # Errors
 /// They are not.
-pub(super) fn arguments(json: &str) -> Result<(), McpError> {
+pub fn arguments(json: &str) -> Result<(), McpError> {
     if json.len() > MAX_ARGUMENTS {
         let text = format!("arguments of {} bytes, of at most {MAX_ARGUMENTS}", json.len());
         return Err(McpError::Invalid(text));
