@@ -88,7 +88,7 @@ const MAY_WAIT: &[(&str, &str)] = &[
     ("host/app/src/model/exchanges.rs", "reads a script that the command line names, which may be a pipe"),
     ("host/cli/templates/", "is code of plugins, in whose file system pipes cannot be opened"),
     ("host/plugin-storage/src/store.rs", "passes options to `opened`, which uses `private::open`"),
-    ("host/plugin-runtime/src/host/files/handles.rs", "opens the null device"),
+    ("host/plugin-streams/src/handles.rs", "opens the null device"),
     ("host/plugin-limits/src/descriptors.rs", "opens the root directory"),
     ("host/plugin-engine/src/component_file.rs", "has a variant for systems without named pipes among files"),
     ("host/plugin-runtime/src/openapi.rs", "writes into a temporary directory of its own"),

@@ -87,11 +87,9 @@ mod calls {
 /// decides which work is allowed.
 mod host {
     pub(crate) mod files;
-    pub(crate) mod limited_streams;
     pub(crate) mod linker;
     mod open_interfaces;
     mod questions;
-    pub(crate) mod stdio;
     pub(crate) mod wasi_config;
     pub(crate) mod wasi_logging;
     pub(crate) mod workspace;

@@ -2,29 +2,24 @@
 //! each direction.
 //!
 //! The work is wasmtime-wasi's. Before it, [`lookup`] finds out where a path really leads and whether the call has the
-//! permission for its operation there; [`handles`] knows which handles belong to the call. Named pipes, sockets and
+//! permission for its operation there; [`Handles`] knows which handles belong to the call. Named pipes, sockets and
 //! devices are not opened, because opening a pipe waits without a limit ([`open`] opens anything that took the place of
 //! a file, without waiting), and descriptors come out of the plugin's share.
 
-mod handles;
-mod input;
-mod listing;
 mod lookup;
 #[cfg(unix)]
 mod open;
 
-use self::handles::Handle;
-pub(crate) use self::handles::{Handles, StreamHold};
-use self::input::FileInput;
-use self::listing::DirectoryStream;
-pub(crate) use self::listing::ListedEntries;
 use self::lookup::{At, Purpose, needed};
 use crate::calls::state::State;
 use crate::capability::authority::CallAuthority;
 use crate::capability::files::account::FilesAccount;
-use crate::host::limited_streams::Limited;
 use cap_primitives::fs::Metadata;
 use pinion_plugin_limits::{DescriptorPermit, are_handles_used_up};
+use pinion_plugin_streams::file_input::FileInput;
+use pinion_plugin_streams::handles::{Handle, Handles, StreamHold, blank};
+use pinion_plugin_streams::limited_output::Limited;
+use pinion_plugin_streams::listing::{DirectoryStream, ListedEntries};
 use pinion_workspace::grants::access::FileAccess;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Resource};
@@ -69,7 +64,7 @@ impl preopens::Host for WasiFiles<'_> {
             return Ok(directories);
         }
         for (number, root) in self.call.plugin().roots().iter().enumerate() {
-            let (Ok(opened), Some(blank)) = (self.call.plugin().open(root), handles::blank()) else { continue };
+            let (Ok(opened), Some(blank)) = (self.call.plugin().open(root), blank()) else { continue };
             for name in root.guest_names(opened) {
                 let mut directory = blank.clone();
                 directory.dir = opened.directory.clone();
@@ -99,7 +94,7 @@ impl HostDirectoryEntryStream for WasiFiles<'_> {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        self.wasi.table.get_mut(&Resource::<DirectoryStream>::new_borrow(stream.rep()))?.next()
+        self.wasi.table.get_mut(&Resource::<DirectoryStream>::new_borrow(stream.rep()))?.next_entry()
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
@@ -298,7 +293,7 @@ impl WasiFiles<'_> {
             Descriptor::File(file) => (Handle::File { permit }, file.file.clone()),
             Descriptor::Dir(directory) => {
                 let location = at.spot.as_ref().map(|spot| spot.target());
-                (Handle::Directory { root: at.root, location, _permit: permit }, directory.dir.clone())
+                (Handle::Directory { root: at.root, location, permit }, directory.dir.clone())
             }
         };
         let checked = self.opened(at.root)?.check(&file).map_err(FsError::from);
@@ -372,7 +367,7 @@ impl WasiFiles<'_> {
         let (hold, alive) = StreamHold::new(permit);
         self.handles.add(stream.rep(), Handle::Input(alive));
         let slot = self.wasi.table.get_mut(&stream)?;
-        *slot = Box::new(FileInput { file, at, bytes: self.account.streamed.clone(), _hold: hold });
+        *slot = Box::new(FileInput::new(file, at, self.account.streamed.clone(), hold));
         Ok(stream)
     }
 

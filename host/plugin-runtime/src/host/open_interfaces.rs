@@ -4,7 +4,7 @@ use crate::bindings::pinion::plugin::log::{self, Level};
 use crate::bindings::pinion::plugin::{cancellation, offers_host, progress, settings, types};
 use crate::calls::state::State;
 use crate::convert::{self, MAX_PARTS, clip};
-use crate::host::stdio::write_log_line;
+use pinion_plugin_streams::stdio::write_log_line;
 use pinion_protocol::LogLevel;
 
 /// Bytes of one line; the rest is cut off.

@@ -5,9 +5,9 @@
 //! checked against the call's authority, and the operation is done on the last name alone, in the handle of the directory
 //! that holds it, without following links. So the checked entry is the used one.
 
-use super::handles::{Handle, blank};
 use super::{Fd, WasiFiles};
 use cap_primitives::fs::{self, Metadata};
+use pinion_plugin_streams::handles::{Handle, blank};
 use pinion_workspace::grants::access::FileAccess;
 use pinion_workspace::grants::protected::is_read_only_name;
 use pinion_workspace::grants::roots::OpenRoot;

@@ -1,13 +1,13 @@
 //! Streams into files that are held to the limits of a call.
 
-use crate::capability::files::account::Written;
+use crate::transferred_bytes::Written;
 use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 
 /// A stream into a file, held to the limits.
-pub(crate) struct Limited<H> {
+pub struct Limited<H> {
     inner: DynOutputStream,
     written: Arc<Written>,
     /// The offset of the next byte.
@@ -17,7 +17,8 @@ pub(crate) struct Limited<H> {
 }
 
 impl<H> Limited<H> {
-    pub(crate) fn new(inner: DynOutputStream, written: Arc<Written>, at: u64, hold: H) -> Self {
+    /// Limits `inner`, whose first byte goes to the offset `at`.
+    pub fn new(inner: DynOutputStream, written: Arc<Written>, at: u64, hold: H) -> Self {
         Self { inner, written, at, _hold: hold }
     }
 

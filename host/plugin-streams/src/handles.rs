@@ -6,7 +6,7 @@
 //! operation finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the
 //! guest's later `drop` of it does no harm.
 
-use super::listing::DirectoryStream;
+use crate::listing::DirectoryStream;
 use pinion_plugin_limits::DescriptorPermit;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,19 +19,29 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream};
 
 /// Handles by their number in WASI's table.
 #[derive(Default)]
-pub(crate) struct Handles {
+pub struct Handles {
     open: HashMap<u32, Handle>,
 }
 
 /// An open handle.
 #[derive(Clone)]
-pub(super) enum Handle {
+pub enum Handle {
     /// A granted directory, by its number.
     Granted(usize),
     /// A directory in one. Its location is unknown where it is not needed: in calls that only read, and see everything.
-    Directory { root: usize, location: Option<PathBuf>, _permit: Arc<DescriptorPermit> },
+    Directory {
+        /// The number of the granted directory.
+        root: usize,
+        /// Its location there.
+        location: Option<PathBuf>,
+        /// Its descriptor.
+        permit: Arc<DescriptorPermit>,
+    },
     /// A file.
-    File { permit: Arc<DescriptorPermit> },
+    File {
+        /// Its descriptor.
+        permit: Arc<DescriptorPermit>,
+    },
     /// A stream that reads from a file, as long as it lives.
     Input(Weak<()>),
     /// A stream that writes to a file, as long as it lives.
@@ -41,13 +51,14 @@ pub(super) enum Handle {
 }
 
 /// A stream's hold on its file: the descriptor's permit, which may outlive the handle, and a sign of life.
-pub(crate) struct StreamHold {
+pub struct StreamHold {
     _alive: Arc<()>,
     _permit: Arc<DescriptorPermit>,
 }
 
 impl StreamHold {
-    pub(super) fn new(permit: Arc<DescriptorPermit>) -> (Self, Weak<()>) {
+    /// Holds the descriptor of a stream. The second part tells whether the stream still lives.
+    pub fn new(permit: Arc<DescriptorPermit>) -> (Self, Weak<()>) {
         let alive = Arc::new(());
         let sign = Arc::downgrade(&alive);
         (Self { _alive: alive, _permit: permit }, sign)
@@ -55,20 +66,23 @@ impl StreamHold {
 }
 
 impl Handles {
-    pub(super) fn add(&mut self, number: u32, handle: Handle) {
+    /// Enters a handle.
+    pub fn add(&mut self, number: u32, handle: Handle) {
         self.open.insert(number, handle);
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&Handle> {
+    /// Returns the open handle with this number.
+    pub fn get(&self, number: u32) -> Option<&Handle> {
         self.open.get(&number)
     }
 
-    pub(super) fn remove(&mut self, number: u32) {
+    /// Forgets a handle.
+    pub fn remove(&mut self, number: u32) {
         self.open.remove(&number);
     }
 
     /// Closes everything that the call opened.
-    pub(crate) fn end_call(&mut self, table: &mut ResourceTable) {
+    pub fn end_call(&mut self, table: &mut ResourceTable) {
         self.open.retain(|number, handle| {
             match handle {
                 Handle::Granted(_) => return true,
@@ -85,7 +99,7 @@ impl Handles {
 }
 
 /// A directory that no operation ever uses, to replace a descriptor.
-pub(super) fn blank() -> Option<&'static Dir> {
+pub fn blank() -> Option<&'static Dir> {
     static BLANK: OnceLock<Option<Dir>> = OnceLock::new();
     let path = if cfg!(windows) { "NUL" } else { "/dev/null" };
     let open = || Some(Dir::new(std::fs::File::open(path).ok()?, FsPerms::ReadOnly, OpenMode::READ, true));

@@ -2,9 +2,9 @@
 //!
 //! The end of stderr is kept for errors, because panics write there.
 
-use crate::bindings::pinion::plugin::log::Level;
-use crate::convert::clip;
 use bytes::Bytes;
+use pinion_plugin_contract::bindings::pinion::plugin::log::Level;
+use pinion_plugin_contract::convert::clip;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -26,29 +26,30 @@ const MAX_LOGGED_BYTES: usize = 1024 * 1024;
 
 /// A guest's stderr. Clones share one stream.
 #[derive(Clone)]
-pub(crate) struct GuestStderr {
+pub struct GuestStderr {
     lines: Arc<Mutex<StderrLines>>,
 }
 
 impl GuestStderr {
-    pub(crate) fn new(plugin: Arc<str>) -> Self {
+    /// Creates the stream of a plugin.
+    pub fn new(plugin: Arc<str>) -> Self {
         Self { lines: Arc::new(Mutex::new(StderrLines::new(plugin))) }
     }
 
     /// Creates the guest's stdout, which goes to the same log.
-    pub(crate) fn stdout(&self) -> Stdout {
+    pub fn stdout(&self) -> Stdout {
         Stdout(self.clone())
     }
 
     /// Begins a call on an instance that had others: forgets the earlier output.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         let mut lines = self.lock();
         (lines.logged, lines.line) = (0, Vec::new());
         lines.kept.clear();
     }
 
     /// The last bytes that were written.
-    pub(crate) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         let lines = self.lock();
         String::from_utf8_lossy(&lines.kept.iter().copied().collect::<Vec<u8>>()).into_owned()
     }
@@ -60,7 +61,7 @@ impl GuestStderr {
 
 /// A guest's stdout.
 #[derive(Clone)]
-pub(crate) struct Stdout(GuestStderr);
+pub struct Stdout(GuestStderr);
 
 struct StderrLines {
     plugin: Arc<str>,
@@ -184,7 +185,7 @@ impl StdoutStream for Stdout {
 }
 
 /// Writes one line to the host's log under the plugin's name. Control characters are escaped, because a log is read in a terminal.
-pub(crate) fn write_log_line(plugin: &str, level: Level, line: &str) {
+pub fn write_log_line(plugin: &str, level: Level, line: &str) {
     let line = visible(line);
     match level {
         Level::Trace => tracing::trace!(target: "plugin", plugin, "{line}"),

@@ -1,7 +1,7 @@
 //! Reads files for guests, on the thread of their call.
 
-use super::handles::StreamHold;
-use crate::capability::files::account::StreamedBytes;
+use crate::handles::StreamHold;
+use crate::transferred_bytes::StreamedBytes;
 use bytes::{Bytes, BytesMut};
 use std::fs::File;
 use std::io;
@@ -15,11 +15,18 @@ const MAX_READ: usize = 64 * 1024;
 /// A stream of a file, which is always ready. wasmtime's own hands each read that does not block to another thread and back,
 /// which takes several times as long as the read. Go reads files this way, where C and Rust block. A call has a thread
 /// that may block.
-pub(super) struct FileInput {
-    pub(super) file: Arc<File>,
-    pub(super) at: u64,
-    pub(super) bytes: Arc<StreamedBytes>,
-    pub(super) _hold: StreamHold,
+pub struct FileInput {
+    file: Arc<File>,
+    at: u64,
+    bytes: Arc<StreamedBytes>,
+    _hold: StreamHold,
+}
+
+impl FileInput {
+    /// Reads `file` from the offset `at` on, and counts in `bytes`.
+    pub fn new(file: Arc<File>, at: u64, bytes: Arc<StreamedBytes>, hold: StreamHold) -> Self {
+        Self { file, at, bytes, _hold: hold }
+    }
 }
 
 #[async_trait]

@@ -19,14 +19,14 @@ const MAX_NAME_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The remaining entries of a directory stream.
 #[derive(Default)]
-pub(super) struct DirectoryStream {
+pub struct DirectoryStream {
     entries: std::vec::IntoIter<StreamEntry>,
     held: Option<HeldEntries>,
 }
 
 /// Entries that the streams of an instance hold together.
 #[derive(Debug, Default)]
-pub(crate) struct ListedEntries {
+pub struct ListedEntries {
     entries: AtomicU64,
     bytes: AtomicU64,
 }
@@ -46,7 +46,10 @@ struct HeldEntries {
 
 impl DirectoryStream {
     /// Reads a directory, without the entries of these names.
-    pub(super) fn read_directory(directory: &File, hidden: &[OsString], all: &Arc<ListedEntries>) -> FsResult<Self> {
+    ///
+    /// # Errors
+    /// The system's error, or the streams of the call hold too many entries.
+    pub fn read_directory(directory: &File, hidden: &[OsString], all: &Arc<ListedEntries>) -> FsResult<Self> {
         let mut held = HeldEntries { of: all.clone(), entries: 0, bytes: 0 };
         let mut entries = Vec::new();
         for entry in read_base_dir(directory)? {
@@ -67,7 +70,11 @@ impl DirectoryStream {
         Ok(Self { entries: entries.into_iter(), held: Some(held) })
     }
 
-    pub(super) fn next(&mut self) -> FsResult<Option<DirectoryEntry>> {
+    /// Returns the next entry.
+    ///
+    /// # Errors
+    /// The name of the entry is not Unicode.
+    pub fn next_entry(&mut self) -> FsResult<Option<DirectoryEntry>> {
         match self.entries.next() {
             Some(StreamEntry { name: Some(name), kind }) => Ok(Some(DirectoryEntry { type_: kind, name })),
             Some(StreamEntry { name: None, .. }) => Err(ErrorCode::IllegalByteSequence.into()),
