@@ -1,7 +1,8 @@
 //! The hooks of the package `pinion:hooks`: before a run stops, at the start and end of a session, and after a reply.
 
+use super::MAX_CONTEXT_BYTES;
+use super::round::{HookRound, Occasion};
 use super::words::{bounded, quoted};
-use super::{HookCallResult, MAX_CONTEXT_BYTES, Occasion};
 use crate::bindings::hooks::exports::pinion::hooks::before_stop::{Stop, StopVerdict};
 use crate::bindings::hooks::exports::pinion::hooks::session_start::SessionInfo;
 use crate::bindings::hooks::pinion::hooks::types::HookContext;
@@ -51,32 +52,29 @@ impl StartedSessions {
 
 impl Runtime {
     pub(super) async fn check_stop(&self, stop: StoppingRun<'_>, token: &CancellationToken) -> CheckedStop {
-        let on = occasion(HookPoint::BeforeStop, stop.run, token);
-        let mut checked = CheckedStop::default();
-        for found in self.registry.current().hooked(on.point) {
-            let plugin = found.program().name.to_string();
-            let job = |context| BeforeStop {
-                context: hook_context(context, stop.run),
-                stop: Stop {
-                    reply: stop.reply.to_owned(),
-                    turns: stop.turns,
-                    continuations: stop.continuations,
-                    extra: None,
-                },
-            };
-            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
-            let (answer, text) = match answer {
-                Ok(StopVerdict::Proceed | StopVerdict::Other(_)) => (HookAnswer::Proceeded, String::new()),
+        let mut round = HookRound::new(self, occasion(HookPoint::BeforeStop, stop.run, token));
+        let mut reasons = Vec::new();
+        let job = |context| BeforeStop {
+            context: hook_context(context, stop.run),
+            stop: Stop {
+                reply: stop.reply.to_owned(),
+                turns: stop.turns,
+                continuations: stop.continuations,
+                extra: None,
+            },
+        };
+        while let Some((plugin, answer)) = round.ask_next(job).await {
+            match answer {
+                Ok(StopVerdict::Proceed | StopVerdict::Other(_)) => round.record(HookAnswer::Proceeded, ""),
                 Ok(StopVerdict::ContinueWith(text)) => {
                     let title = format!("[From plugin `{plugin}`, not from the user] Continue, because:");
-                    checked.reasons.push(quoted(&title, &text, MAX_CONTEXT_BYTES));
-                    (HookAnswer::Continued, bounded(&text))
+                    reasons.push(quoted(&title, &text, MAX_CONTEXT_BYTES));
+                    round.record(HookAnswer::Continued, &bounded(&text));
                 }
-                Err(problem) => (HookAnswer::Failed, problem),
-            };
-            checked.calls.push(on.record(&plugin, answer, &text, ledger));
+                Err(problem) => round.record(HookAnswer::Failed, &problem),
+            }
         }
-        checked
+        CheckedStop { reasons, calls: round.calls }
     }
 
     pub(super) async fn start_session(
@@ -85,30 +83,27 @@ impl Runtime {
         is_new: bool,
         token: &CancellationToken,
     ) -> StartedSession {
-        let mut started = StartedSession::default();
         if !self.sessions.add(run.session_id) {
-            return started;
+            return StartedSession::default();
         }
-        let on = occasion(HookPoint::SessionStart, run, token);
-        for found in self.registry.current().hooked(on.point) {
-            let plugin = found.program().name.to_string();
-            let job = |context| OnSessionStart {
-                context: hook_context(context, run),
-                session: SessionInfo { is_new, extra: None },
-            };
-            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
-            let (answer, text) = match answer {
-                Ok(None) => (HookAnswer::Proceeded, String::new()),
+        let mut round = HookRound::new(self, occasion(HookPoint::SessionStart, run, token));
+        let mut added = Vec::new();
+        let job = |context| OnSessionStart {
+            context: hook_context(context, run),
+            session: SessionInfo { is_new, extra: None },
+        };
+        while let Some((plugin, answer)) = round.ask_next(job).await {
+            match answer {
+                Ok(None) => round.record(HookAnswer::Proceeded, ""),
                 Ok(Some(text)) => {
                     let title = format!("\n[Context from plugin `{plugin}`, not from the user]");
-                    started.context.push(quoted(&title, &text, MAX_CONTEXT_BYTES));
-                    (HookAnswer::Added, String::new())
+                    added.push(quoted(&title, &text, MAX_CONTEXT_BYTES));
+                    round.record(HookAnswer::Added, "");
                 }
-                Err(problem) => (HookAnswer::Failed, problem),
-            };
-            started.calls.push(on.record(&plugin, answer, &text, ledger));
+                Err(problem) => round.record(HookAnswer::Failed, &problem),
+            }
         }
-        started
+        StartedSession { context: added, calls: round.calls }
     }
 
     /// Calls the hooks at the end of each session that was announced, for at most as long as one hook may take.
@@ -117,11 +112,10 @@ impl Runtime {
         let ending = async {
             for session_id in &sessions {
                 let run = HookedRun { session_id, run_id: "", depth: 0 };
-                let on = occasion(HookPoint::SessionEnd, run, &token);
-                for found in self.registry.current().hooked(on.point) {
-                    let job = |context| OnSessionEnd { context: hook_context(context, run) };
-                    if let Some(HookCallResult { answer: Err(problem), .. }) = self.ask(found, on, job).await {
-                        let plugin = &*found.program().name;
+                let mut round = HookRound::new(self, occasion(HookPoint::SessionEnd, run, &token));
+                let job = |context| OnSessionEnd { context: hook_context(context, run) };
+                while let Some((plugin, answer)) = round.ask_next(job).await {
+                    if let Err(problem) = answer {
                         tracing::warn!(plugin, problem, "the plugin failed at the end of a session");
                     }
                 }
@@ -139,28 +133,27 @@ impl Runtime {
         mut texts: Vec<String>,
         token: &CancellationToken,
     ) -> RevisedReply {
-        let on = occasion(HookPoint::AfterReply, run, token);
-        let (mut calls, mut is_revised) = (Vec::new(), false);
-        for found in self.registry.current().hooked(on.point) {
-            let plugin = found.program().name.to_string();
+        let mut round = HookRound::new(self, occasion(HookPoint::AfterReply, run, token));
+        let mut is_revised = false;
+        loop {
             let job = |context| AfterReply { context: hook_context(context, run), texts: texts.clone() };
-            let Some(HookCallResult { answer, ledger }) = self.ask(found, on, job).await else { continue };
-            let (answer, text) = match answer {
-                Ok(None) => (HookAnswer::Proceeded, String::new()),
+            let Some((plugin, answer)) = round.ask_next(job).await else { break };
+            match answer {
+                Ok(None) => round.record(HookAnswer::Proceeded, ""),
                 Ok(Some(revised)) if revised.len() == texts.len() => {
                     is_revised |= revised != texts;
                     texts = revised;
-                    (HookAnswer::Revised, String::new())
+                    round.record(HookAnswer::Revised, "");
                 }
                 Ok(Some(revised)) => {
                     let message = format!("it returned {} texts for {}", revised.len(), texts.len());
-                    (HookAnswer::Failed, bounded(&FaultKind::Contract { message }.for_plugin(&plugin).to_string()))
+                    let fault = FaultKind::Contract { message }.for_plugin(&plugin);
+                    round.record(HookAnswer::Failed, &bounded(&fault.to_string()));
                 }
-                Err(problem) => (HookAnswer::Failed, problem),
-            };
-            calls.push(on.record(&plugin, answer, &text, ledger));
+                Err(problem) => round.record(HookAnswer::Failed, &problem),
+            }
         }
-        RevisedReply { texts: is_revised.then_some(texts), calls }
+        RevisedReply { texts: is_revised.then_some(texts), calls: round.calls }
     }
 }
 
