@@ -1,8 +1,8 @@
 //! Long repetitions within a journal.
 //!
-//! Sessions read the same files again and again, and a tool returns most of what it read. DEFLATE looks back 32 KiB, so
-//! each entry is first written as literals and copies of earlier bytes: numbers of seven bits a byte, in turn the length of
-//! a run of literals, the run, the length of a copy and its distance, ending with literals.
+//! Sessions read the same files again and again, and a tool returns most of the bytes that it reads. The window of DEFLATE
+//! has 32 KiB, so each entry is first written as literals and copies of earlier bytes: numbers of seven bits a byte, in
+//! turn the length of a run of literals, the run, the length of a copy and its distance, ending with literals.
 
 /// Bytes of the shortest copy.
 const MIN_COPY: usize = 64;

@@ -80,7 +80,7 @@ fn journal_without_references_is_still_read() {
 #[test]
 fn files_that_are_read_again_take_little_space() {
     let directory = tempfile::tempdir().unwrap();
-    // Parts of a file with another beginning each, and more than DEFLATE looks back.
+    // Parts of a file that each begin differently, and are longer than the window of DEFLATE.
     let file: Vec<u8> = (0..20_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let calls: Vec<_> = (0..20).map(|number| call(&file[number * 7..])).collect();
     let writer = JournalWriter::start(JournalMode::On, Box::new(|_: &mut [u8]| ())).unwrap();

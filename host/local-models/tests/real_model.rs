@@ -113,7 +113,7 @@ async fn cancelled_request_leaves_the_model_usable() {
     assert!(usage(&events(&provider, short).await).output <= 3);
 }
 
-/// The tokens are those of llama.cpp for the same file, and write the text again.
+/// The tokens equal the tokens of llama.cpp for the same file, and decode to the text.
 #[test]
 fn vocabulary_of_the_model_gives_the_tokens_of_llama_cpp() {
     let Some(file) = model_file() else { return };

@@ -56,10 +56,10 @@ pub struct ListedTool {
 }
 
 impl Lists {
-    /// Checks lists. `covered` cuts the declared effects of a tool of that name to those that it may have.
+    /// Checks lists. `covered` limits the declared effects of the tool with this name to the permitted ones.
     ///
     /// # Errors
-    /// Something in the lists is invalid; the text says what the plugin does wrong.
+    /// Something in the lists is invalid; the text names the mistake of the plugin.
     pub fn checked(
         description: Description,
         bounds: ListBounds,

@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Runs the command and tells its exit status apart from those of the sandbox and of the shell.
+/// Runs the command, and maps its exit status so that it differs from the statuses of the sandbox and of the shell.
 const WRAPPER: &str = r#""$@"; case $? in 0) exit 0;; 125) exit 3;; 126|127) exit 4;; *) exit 1;; esac"#;
 /// Paths without copies to name.
 const MAX_NAMED: usize = 5;

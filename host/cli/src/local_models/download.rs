@@ -12,7 +12,7 @@ use std::time::Duration;
 const TOTAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum bytes of a model.
 const MAX_MODEL: u64 = 256 << 30;
-/// Progress is told at each of these parts of the whole.
+/// Number of parts of the whole; the end of each is reported.
 const STEPS: u64 = 10;
 
 /// Downloads a model, checks its digest, and puts it into the store.

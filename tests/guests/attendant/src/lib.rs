@@ -1,4 +1,4 @@
-//! The hooks of `pinion:hooks`. Words in the texts that they see decide what they do.
+//! Hooks of `pinion:hooks` that react to words in the texts that they get.
 
 use exports::pinion::hooks::{after_reply, before_stop, session_end, session_start};
 use pinion::hooks::types::HookContext;
