@@ -86,9 +86,9 @@ pub use pinion_protocol::{
 };
 #[doc(inline)]
 pub use pinion_protocol::{
-    arguments, authority, choice, content, definition, delegation, dialog, drawing, event, filter, form, function,
-    hook, identity, image, limits, live_state, message, model, outcome, output, output_bounds, provider, result_order,
-    retry, selection, served_tools, services, spend_meter, step, store, text, tokens, tool, usage,
+    arguments, authority, content, definition, delegation, dialog, drawing, event, filter, form, function, hook,
+    identity, image, limits, live_state, message, outcome, output, output_bounds, provider, result_order, retry,
+    selection, served_tools, services, spend_meter, step, store, text, tokens, tool, usage,
 };
 #[doc(inline)]
 pub use pinion_redact as secrets;

@@ -63,7 +63,6 @@ pub mod model {
     pub mod info;
     mod key_check;
     mod local_models;
-    mod ollama_lookup;
     pub(crate) mod plugin_budgets;
     mod prices;
     mod select;
@@ -82,13 +81,12 @@ pub mod model {
 ///
 /// Nothing here writes; the application shows [`Text`](output::Text) on its [`Screen`](crate::screen::Screen).
 pub mod output {
-    mod command;
-    mod numbers;
     mod text;
 
-    pub use self::command::{shell_command, shell_word};
-    pub use self::numbers::{age, bytes, short, tokens};
-    pub use self::text::{Part, PartExt, Text, break_words, fit, left, line, row, split_at_width, width, wrapped};
+    pub use self::text::{
+        Part, PartExt, Text, age, break_words, bytes, fit, left, line, row, shell_command, shell_word, short,
+        split_at_width, tokens, width, wrapped,
+    };
     pub use crate::text;
     pub use pinion_agent::text::count;
 }
@@ -108,7 +106,6 @@ pub mod plugins {
 
 /// The process itself, and the sandbox of the programs that it starts.
 pub mod process {
-    pub mod background;
     pub mod confinement;
     pub mod credentials;
     pub mod hardening;

@@ -14,7 +14,7 @@ use pinion_app::config::{Config, secrets};
 use pinion_app::failure::{Failure, MORE_THREADS, Result, Status};
 use pinion_app::files::paths::Paths;
 use pinion_app::process::own_command::COMPILE_PLUGINS;
-use pinion_app::process::{background, begin, hardening};
+use pinion_app::process::{begin, hardening, own_command};
 use pinion_console::args::OutputFormat;
 use pinion_console::invocation::Invocation;
 use pinion_console::output::{self, Text, note, text};
@@ -80,10 +80,10 @@ fn run_program() -> ExitCode {
         note(&text!("! could not handle signals: {}", error.to_string()));
     }
     let mut args: Vec<_> = std::env::args_os().collect();
-    let _turn = match args.iter().skip(1).eq([COMPILE_PLUGINS]).then(background::turn) {
+    let _turn = match args.iter().skip(1).eq([COMPILE_PLUGINS]).then(own_command::compile_turn) {
         Some(None) => return ExitCode::SUCCESS,
         Some(turn) => {
-            args = background::command_line();
+            args = own_command::compile_command_line();
             turn
         }
         None => None,

@@ -16,9 +16,7 @@ pub mod call_rows;
 mod chat;
 mod compaction_report;
 mod context_report;
-mod conversation_form;
 mod conversation_output;
-pub mod cost;
 mod elsewhere;
 pub mod export;
 mod full;
@@ -27,7 +25,6 @@ mod line_editor;
 mod line_reports;
 mod modes;
 mod patch;
-mod pending_messages;
 mod perform;
 pub mod permission_rules;
 mod plan;
@@ -51,16 +48,33 @@ pub mod trust_question;
 mod undo;
 mod waiting;
 
+/// The cost of turns: a line after each, and the pages of `/cost` and `pinion session cost`.
+pub mod cost {
+    mod reasons;
+    mod tables;
+    mod turn_line;
+    mod warnings;
+
+    pub(crate) use self::reasons::reasons;
+    pub use self::tables::{CostGroup, cost_json, cost_table};
+    pub(crate) use self::turn_line::TurnMeter;
+}
+
 pub use self::full::editor_command;
 
 use crate::actions::ACTIONS;
 use crate::trust_question::ask_at_start;
+use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
 use pinion_app::options::UiForm;
+use pinion_console::args::{RunArgs, UI_FORMS, by_name};
 use pinion_console::invocation::Invocation;
 use pinion_console::output::terminal;
 use std::panic::resume_unwind;
+
+/// Environment variable with the name of a form.
+const VARIABLE: &str = "PINION_UI";
 
 /// Runs the agent in the way that the options select.
 ///
@@ -83,7 +97,7 @@ pub async fn run(invocation: &Invocation) -> Result<()> {
         (Some(plan), _) => plan::execute(&base, args, global, plan).await,
         (None, Some(schema)) => structured_run::run(&base, args, global, schema).await,
         (None, None) if args.plan => plan::make(&base, args, global).await,
-        (None, None) if args.is_conversation() => match conversation_form::of_conversation(args, &base.config)? {
+        (None, None) if args.is_conversation() => match form_of_conversation(args, &base.config)? {
             form @ (UiForm::Full | UiForm::Inline) => {
                 full::run(&base, args, global, ACTIONS, form == UiForm::Inline).await
             }
@@ -102,4 +116,34 @@ pub async fn run(invocation: &Invocation) -> Result<()> {
     };
     base.end_mcp_servers().await;
     done
+}
+
+/// Returns the form of a conversation: from `--ui` or `--inline`, or else from `PINION_UI`, or else from the config. A
+/// terminal that cannot move its cursor gets lines instead of the full screen and of the inline form.
+///
+/// # Errors
+/// `PINION_UI` names no form.
+fn form_of_conversation(args: &RunArgs, config: &Config) -> Result<UiForm> {
+    let wanted = match args.ui.or(args.inline.then_some(UiForm::Inline)) {
+        Some(form) => form,
+        None => of_environment()?.unwrap_or(config.ui),
+    };
+    let moves_cursor = matches!(wanted, UiForm::Full | UiForm::Inline);
+    Ok(if moves_cursor && !can_show_screen() { UiForm::Line } else { wanted })
+}
+
+fn of_environment() -> Result<Option<UiForm>> {
+    let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else { return Ok(None) };
+    let form = name.to_str().and_then(|name| by_name(name.to_owned()).ok());
+    form.map(Some).ok_or_else(|| {
+        let names: Vec<String> = UI_FORMS.iter().map(|(name, _)| format!("`{name}`")).collect();
+        Failure::usage(format!("invalid value of {VARIABLE}: `{}`", name.display()))
+            .hint(format!("the forms of conversations are {}", names.join(", ")))
+    })
+}
+
+/// Returns whether the terminal moves its cursor, and has a size.
+fn can_show_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    !is_dumb && terminal::gets_size()
 }

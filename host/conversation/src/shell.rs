@@ -14,7 +14,7 @@ use pinion_console::process::signals::interruptible_by;
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::{Input, without_colours};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 
@@ -163,6 +163,20 @@ impl ToolProgress for Watched {
 /// Returns the length of the longest run of backticks.
 fn longest_fence(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// Messages that wait for the next one of the user, whether it begins a run or steers one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingMessages(Arc<Mutex<Vec<Message>>>);
+
+impl PendingMessages {
+    pub(crate) fn add(&self, messages: impl IntoIterator<Item = Message>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
+    }
+
+    pub(crate) fn take_messages(&self) -> Vec<Message> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ pub mod error;
 pub mod evaluators;
 pub mod files;
 pub mod gate;
-pub mod harbor;
 pub mod load;
 mod meter;
 pub mod phrasings;
@@ -28,5 +27,15 @@ pub mod store;
 pub mod trajectory;
 pub mod workspace;
 mod yaml;
+
+/// Tasks and results of Harbor, which runs evaluations on many machines.
+pub mod harbor {
+    mod export;
+    mod import;
+    mod verifier;
+
+    pub use self::export::{ExportedTasks, export_tasks};
+    pub use self::import::import_job;
+}
 
 pub use error::EvalError;

@@ -4,19 +4,15 @@
 //! and [`LocalProvider`] streams the reply. Tool calls cannot be malformed: from the start of a call on, only tokens are
 //! sampled that lead to the name of an offered tool and to arguments of its schema.
 
-mod byte_letters;
 mod call_machine;
 mod chat_template;
 mod conversation;
-#[cfg(feature = "engine")]
-mod engine;
 mod error;
 mod gguf;
 mod inference;
 mod json_machine;
 mod json_shape;
 mod memory;
-mod merging;
 mod model_host;
 mod reply_events;
 mod reply_machine;
@@ -28,6 +24,17 @@ mod test_files;
 mod test_requests;
 mod tokenizer;
 mod words;
+
+/// The engine: quantized transformers on the CPU, with the matrix products of `candle`.
+#[cfg(feature = "engine")]
+mod engine {
+    mod attention;
+    mod load;
+    mod transformer;
+    mod weights;
+
+    pub use load::load_model;
+}
 
 pub use chat_template::ChatTemplate;
 #[cfg(feature = "engine")]

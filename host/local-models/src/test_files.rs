@@ -84,7 +84,7 @@ impl ModelFile {
 pub(crate) fn vocabulary() -> (Vec<String>, Vec<i32>, Vec<String>) {
     let merges = ["r e", "a d", "re ad", "Ġ t", "h e", "Ġt he", "l l", "he ll", "hell o"];
     let control = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"].map(str::to_owned);
-    let bytes = (0..=255).map(|byte| crate::byte_letters::letter_of(byte).to_string());
+    let bytes = (0..=255).map(|byte| crate::tokenizer::letter_of(byte).to_string());
     let merged = merges.iter().map(|merge| merge.replace(' ', ""));
     let tokens: Vec<String> = control.into_iter().chain(bytes).chain(merged).collect();
     let kinds = (0..tokens.len()).map(|at| if at < 3 { 3 } else { 1 }).collect();

@@ -1,11 +1,10 @@
 //! The tokenizer that the metadata of a model describes.
 
-use crate::byte_letters::{bytes_of, letters};
 use crate::error::GgufError;
 use crate::gguf::{GgufHeader, MetadataValue};
-use crate::merging::merge;
 use crate::words::WordRule;
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 /// Separates the letters of a control token in text that is not the template's, so that nothing recognizes it.
 const SEPARATOR: char = '\u{10FFFE}';
@@ -265,6 +264,80 @@ fn encode_pieces(text: &str, pieces: &[Vec<u8>], scores: &[f64], vocabulary: &Pi
     tokens.into_iter().flat_map(in_bytes).collect()
 }
 
+/// Looks up the token that two adjacent tokens become, with its rank: lower ranks merge first.
+pub(crate) type PairRank<'a> = &'a dyn Fn(u32, u32) -> Option<(i64, u32)>;
+
+/// Merges adjacent tokens until no pair has a rank.
+pub(crate) fn merge(tokens: &mut Vec<u32>, rank: PairRank<'_>) {
+    const GONE: usize = usize::MAX;
+    let count = tokens.len();
+    let mut next: Vec<usize> = (1..=count).collect();
+    let mut before: Vec<usize> = (0..count).map(|at| at.wrapping_sub(1)).collect();
+    let mut queue = BinaryHeap::new();
+    let enqueue = |queue: &mut BinaryHeap<_>, tokens: &[u32], left: usize, right: usize| {
+        if let Some((rank, merged)) = rank(tokens[left], tokens[right]) {
+            queue.push(Reverse((rank, left, right, tokens[left], tokens[right], merged)));
+        }
+    };
+    for left in 0..count.saturating_sub(1) {
+        enqueue(&mut queue, tokens, left, left + 1);
+    }
+    while let Some(Reverse((_, left, right, left_token, right_token, merged))) = queue.pop() {
+        let is_current = next[left] == right && tokens[left] == left_token && tokens[right] == right_token;
+        if !is_current {
+            continue;
+        }
+        tokens[left] = merged;
+        let after = next[right];
+        next[left] = after;
+        next[right] = GONE;
+        if after < count {
+            before[after] = left;
+            enqueue(&mut queue, tokens, left, after);
+        }
+        if let Some(previous) = Some(before[left]).filter(|previous| *previous < count) {
+            enqueue(&mut queue, tokens, previous, left);
+        }
+    }
+    let mut at = 0;
+    tokens.retain(|_| {
+        at += 1;
+        next[at - 1] != GONE
+    });
+}
+
+/// Returns whether a byte stands for the character with its number.
+const fn is_printable(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF)
+}
+
+/// Returns the letter of a byte.
+pub(crate) fn letter_of(byte: u8) -> char {
+    if is_printable(byte) {
+        return char::from(byte);
+    }
+    let before = (0..byte).filter(|byte| !is_printable(*byte)).count() as u32;
+    char::from_u32(0x100 + before).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Returns the bytes that a token of the vocabulary stands for; `None` if it has other letters.
+pub(crate) fn bytes_of(token: &str, letters: &[char; 256]) -> Option<Vec<u8>> {
+    token.chars().map(|letter| byte_of(letter, letters)).collect()
+}
+
+/// Returns the letters of all bytes.
+pub(crate) fn letters() -> [char; 256] {
+    std::array::from_fn(|byte| letter_of(byte as u8))
+}
+
+fn byte_of(letter: char, letters: &[char; 256]) -> Option<u8> {
+    if let Ok(byte) = u8::try_from(u32::from(letter)) {
+        return is_printable(byte).then_some(byte);
+    }
+    // Letters from U+0100 on are the 68 bytes that are not printable, in their order.
+    letters.iter().position(|other| *other == letter).and_then(|at| u8::try_from(at).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,5 +403,43 @@ mod tests {
             .bytes();
         let header = GgufHeader::read(&other[..], other.len() as u64).unwrap();
         assert!(matches!(Tokenizer::from_header(&header), Err(GgufError::Vocabulary(kind)) if kind == "bert"));
+    }
+
+    #[test]
+    fn lowest_rank_merges_first_and_leftmost() {
+        // 1 2 → 12 before 2 3 → 23; 12 3 → 123 last.
+        let rank = |left, right| match (left, right) {
+            (1, 2) => Some((0, 12)),
+            (2, 3) => Some((1, 23)),
+            (12, 3) => Some((2, 123)),
+            (9, 9) => Some((3, 99)),
+            _ => None,
+        };
+        let merged = |mut tokens: Vec<u32>| {
+            merge(&mut tokens, &rank);
+            tokens
+        };
+        assert_eq!(merged(vec![1, 2, 3]), [123]);
+        assert_eq!(merged(vec![4, 2, 3]), [4, 23]);
+        assert_eq!(merged(vec![9, 9, 9]), [99, 9]);
+        assert_eq!(merged(vec![]), [0; 0]);
+        assert_eq!(merged(vec![7]), [7]);
+    }
+
+    #[test]
+    fn long_word_takes_no_quadratic_time() {
+        let mut tokens = vec![9; 200_000];
+        merge(&mut tokens, &|left, right| (left == 9 && right == 9).then_some((0, 99)));
+        assert_eq!(tokens.len(), 100_000);
+    }
+
+    #[test]
+    fn every_byte_has_a_letter_of_its_own() {
+        let letters = letters();
+        for byte in 0..=255_u8 {
+            assert_eq!(bytes_of(&letters[byte as usize].to_string(), &letters), Some(vec![byte]));
+        }
+        assert_eq!((letter_of(b' '), letter_of(b'\n'), letter_of(b'a')), ('Ġ', 'Ċ', 'a'));
+        assert_eq!(bytes_of("日", &letters), None);
     }
 }

@@ -23,8 +23,8 @@ use pinion_agent::run;
 use pinion_agent::selection::Selection;
 use pinion_agent::spawn::{Parent, RunChildren, Spawner};
 use pinion_protocol::authority::Authority;
-use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::content::ToolCall;
+use pinion_protocol::delegation::ChoiceName;
 use pinion_protocol::delegation::{
     AgentKind, AgentStart, Assignment, Ceiling, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ParallelAttempts,
     SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,

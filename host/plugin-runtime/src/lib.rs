@@ -54,7 +54,6 @@ mod loading;
 mod manifest;
 #[cfg(feature = "openapi")]
 mod openapi;
-mod plain;
 mod policy;
 mod registry;
 mod runtime;
@@ -88,11 +87,21 @@ mod calls {
 mod host {
     pub(crate) mod files;
     pub(crate) mod linker;
-    mod open_interfaces;
+    pub(crate) mod open_interfaces;
     mod questions;
     pub(crate) mod wasi_config;
-    pub(crate) mod wasi_logging;
     pub(crate) mod workspace;
+}
+
+/// Components without an interface of `pinion:plugin`, whose functions of plain WIT types become tools.
+///
+/// [`manifest`](plain::manifest) stands in for the manifest that such a component lacks: its name is the name of its file,
+/// and [`asks`](plain::asks) derives its capabilities from the functions of WASI that it imports. `pinion-plugin-functions`
+/// describes its functions as tools, and converts arguments and results. [`call`](plain::call) calls them.
+mod plain {
+    pub(crate) mod asks;
+    pub(crate) mod call;
+    pub(crate) mod manifest;
 }
 
 // Imports name the contract's types by `crate::bindings`.

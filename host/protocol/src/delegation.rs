@@ -1,15 +1,14 @@
 //! Sub-agents that tool calls start: assignments, reports and errors. `pinion-orchestration` runs them.
 
 use crate::authority::Authority;
-use crate::choice::ChoiceName;
 use crate::message::{Message, StopReason};
-use crate::model::Model;
 use crate::outcome::{Limit, Outcome, RunEnd};
-use crate::provider::{Provider, ThinkingLevel};
+use crate::provider::{Model, Provider, ThinkingLevel};
 use crate::spend_meter::{MeterLimit, SpendMeter};
 use crate::text::count;
 use crate::usage::Spend;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -369,6 +368,21 @@ impl SubAgentReport {
             Some(shortfall) => format!("{text}\n\n[The sub-agent did not finish: {shortfall}.]"),
         }
     }
+}
+
+/// The built-in strategies by name, for configs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChoiceName {
+    /// The first branch that succeeded.
+    #[default]
+    First,
+    /// The branch that used the fewest tokens.
+    FewestTokens,
+    /// The branch that used the most tokens.
+    MostTokens,
+    /// The branch that a model judges to be the best.
+    Judge,
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 pub mod approval;
 pub mod arguments;
 pub mod authority;
-pub mod choice;
 pub mod compaction;
 pub mod content;
 pub mod definition;
@@ -29,13 +28,11 @@ pub mod history;
 pub mod hook;
 pub mod identity;
 pub mod image;
-pub mod json;
 mod ledger;
 pub mod limits;
 pub mod live_state;
 pub mod mcp;
 pub mod message;
-pub mod model;
 pub mod outcome;
 pub mod output;
 pub mod output_bounds;
@@ -72,15 +69,14 @@ pub mod schema {
 
 pub use approval::{ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Question};
 pub use authority::Authority;
-pub use choice::ChoiceName;
 pub use compaction::policy::CompactionPolicy;
 pub use compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
 pub use compaction::{CompactionStrategy, LongHistory, Replacement};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, Instructions, ToolDefinition, ToolSource};
 pub use delegation::{
-    AgentKind, AgentStart, Assignment, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, ParallelAttempts,
-    SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,
+    AgentKind, AgentStart, Assignment, ChoiceName, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource,
+    ParallelAttempts, SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,
 };
 pub use dialog::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, NoUser, Severity, UserInterface};
 pub use drawing::{DrawingBlock, DrawnPart, Span, SpanStyle};
@@ -94,12 +90,11 @@ pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};
 pub use live_state::ContextEstimate;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
-pub use model::Model;
 pub use outcome::{LIMIT_MESSAGE, Limit, Outcome, RunEnd, RunError, RunErrorKind};
 pub use output_bounds::OutputBounds;
 pub use provider::{
-    CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
-    ToolChoice,
+    CachePolicy, EventStream, Model, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent,
+    ThinkingLevel, ToolChoice,
 };
 pub use result_order::{CallOrder, sort_results};
 pub use retry::{Backoff, RetryPolicy};

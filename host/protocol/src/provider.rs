@@ -8,7 +8,7 @@
 
 use crate::definition::ToolDefinition;
 use crate::message::{Message, StopReason};
-use crate::usage::Usage;
+use crate::usage::{PriceList, Usage};
 use futures_util::stream::BoxStream;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -301,4 +301,16 @@ impl ProviderError {
             _ => None,
         }
     }
+}
+
+/// A model, with the facts about it that the agent loop needs.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    /// The provider's name for the model.
+    pub name: String,
+    /// Price list; `None` when the prices are unknown, so that runs have no cost.
+    pub prices: Option<Arc<dyn PriceList>>,
+    /// Maximum tokens of a request: the context window, or the limit on input where that is lower; `None` when it is
+    /// unknown.
+    pub context_window: Option<u64>,
 }

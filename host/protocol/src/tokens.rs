@@ -6,6 +6,7 @@
 use crate::content::Content;
 use crate::message::Message;
 use crate::usage::Usage;
+use std::io;
 use std::sync::Arc;
 
 /// Tokens around a user's or a model's message.
@@ -207,6 +208,25 @@ fn report(message: &Message, sent: u64) -> Option<&Usage> {
     (!reply.has_failed() && PLAUSIBLE.contains(&ratio)).then_some(&reply.usage)
 }
 
+/// Returns the length of `value` as compact JSON in bytes, without building the text.
+pub fn json_bytes(value: &impl serde::Serialize) -> u64 {
+    struct Counted(u64);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    // The writer never fails, and a value that has no JSON form is never sent.
+    let _ = serde_json::to_writer(&mut counted, value);
+    counted.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +377,7 @@ mod tests {
         #[test]
         fn json_is_counted_as_it_would_be_written(text in ".{0,50}", number in any::<i64>()) {
             let value = json!({ "text": text, "number": number });
-            prop_assert_eq!(crate::json::json_bytes(&value), value.to_string().len() as u64);
+            prop_assert_eq!(json_bytes(&value), value.to_string().len() as u64);
         }
     }
 }

@@ -41,11 +41,10 @@ mod served_window;
 mod auth {
     mod authenticator;
     mod aws;
-    mod credentials;
     mod google;
 
     pub(crate) use authenticator::{Auth, Authenticator};
-    pub(crate) use credentials::{secret_value, trimmed};
+    pub(crate) use authenticator::{secret_value, trimmed};
 }
 
 /// Decodes the bytes of a reply into events, independently of the vendor.

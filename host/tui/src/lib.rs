@@ -10,7 +10,6 @@
 //! The conversation is one model (`transcript`) of items, each rendered by one function into rows that are kept while
 //! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
-mod agents;
 mod ansi;
 mod cell_writer;
 mod commands;
@@ -36,6 +35,20 @@ mod transcript;
 mod update;
 mod vi;
 mod view;
+
+/// Everything that runs, as a tree: the conversation, its sub-agents and theirs, branches, and steps of a plan.
+///
+/// [`AgentTree`] is one live model. It is fed with the same events as the transcript, in a conversation as well as from
+/// the past of a session, so a continued conversation shows the same tree. `rows` draws it on the screen, and
+/// [`AgentTree::page`] as Markdown for conversations in lines.
+mod agents {
+    mod node;
+    mod rows;
+    mod tree;
+
+    pub(crate) use self::node::{AgentNode, NodeKind};
+    pub use self::tree::AgentTree;
+}
 
 /// Dialogs that take the place of the editor.
 mod dialog {

@@ -13,7 +13,7 @@ use pinion_protocol::compaction::{CompactionRecord, SUMMARY_FRAME};
 use pinion_protocol::content::{Content, Image, Thinking, ToolCall};
 use pinion_protocol::event::CompactionReason;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage, UserMessage};
-use pinion_protocol::model::Model;
+use pinion_protocol::provider::Model;
 use pinion_protocol::provider::ProviderError;
 use pinion_protocol::tokens::{ByteCounter, ContextTracker, TokenCounter, messages_tokens};
 use pinion_protocol::usage::Usage;

@@ -232,6 +232,60 @@ pub fn fit(text: &str, columns: usize) -> Text {
     Text(format!("{}…", split_at_width(&line, columns.saturating_sub(1)).0))
 }
 
+/// Quotes a word for a shell if necessary.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// Joins the words of a command.
+pub fn shell_command(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A number of tokens or fuel in at most six characters: `12.3 k`.
+pub fn short(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..1_000_000 => format!("{:.1} k", n as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} M", n as f64 / 1e6),
+        _ => format!("{:.1} G", n as f64 / 1e9),
+    }
+}
+
+/// A size of a context window in at most six characters: `64 k`, `1 M`, `1.5 M`.
+pub fn tokens(n: u64) -> String {
+    match n {
+        0..1_000_000 => format!("{} k", n / 1000),
+        _ if n % 1_000_000 < 100_000 => format!("{} M", n / 1_000_000),
+        _ => format!("{:.1} M", n as f64 / 1e6),
+    }
+}
+
+/// A number of bytes in binary units: `1.5 KiB`.
+pub fn bytes(n: u64) -> String {
+    match n {
+        0..1024 => format!("{n} B"),
+        1024..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
+        _ => format!("{:.1} MiB", n as f64 / 1_048_576.0),
+    }
+}
+
+/// Describes a time in the past in at most nine columns.
+pub fn age(seconds: i64) -> String {
+    let (n, unit) = match seconds.max(0) {
+        0..60 => return "now".to_owned(),
+        s @ 60..3600 => (s / 60, "min"),
+        s @ 3600..86_400 => (s / 3600, "h"),
+        s => (s / 86_400, "d"),
+    };
+    format!("{n} {unit} ago")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,5 +316,28 @@ mod tests {
         assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
         assert_eq!(wrapped("世界世界", 5), ["世界", "世界"]);
         assert!(wrapped("", 5).is_empty());
+    }
+
+    #[test]
+    fn quoted_words_survive_a_shell() {
+        assert_eq!(shell_word(".pinion/plans/a-2.md"), ".pinion/plans/a-2.md");
+        assert_eq!(shell_word("/it's $HOME"), r"'/it'\''s $HOME'");
+        assert_eq!(shell_word("my plan's.md"), r"'my plan'\''s.md'");
+        let words = ["git", "update-ref", "refs/heads/$(id)", ""].map(str::to_owned);
+        assert_eq!(shell_command(&words), "git update-ref 'refs/heads/$(id)' ''");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let ages = [-5, 59, 60, 7_199, 86_399, 86_400 * 400].map(age);
+        assert_eq!(ages, ["now", "now", "1 min ago", "1 h ago", "23 h ago", "400 d ago"]);
+    }
+
+    #[test]
+    fn tokens_are_short() {
+        assert_eq!(
+            [64_000, 200_000, 1_000_000, 1_048_576, 1_500_000].map(tokens),
+            ["64 k", "200 k", "1 M", "1 M", "1.5 M"]
+        );
     }
 }

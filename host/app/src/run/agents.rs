@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use crate::workspace_base::Base;
 use futures_util::future::BoxFuture;
-use pinion_agent::choice::ChoiceName;
+use pinion_agent::delegation::ChoiceName;
 use pinion_agent::delegation::{FoundModel, MAX_ATTEMPTS, ModelSource};
 use pinion_agent::{Agent, AgentError, Authority, LoopConfig, Message, Outcome};
 use pinion_orchestration::Branch;

@@ -10,7 +10,7 @@ use crate::model::plugin_budgets::PluginBudgets;
 use crate::options::RunOptions;
 use crate::plugins::builtin::{BRIDGE, BuiltIn, FIRST_CALLED};
 use crate::plugins::sources::Purpose;
-use crate::process::background::compile_plugins;
+use crate::process::own_command::compile_plugins;
 use crate::process::running_programs::revert_killed;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};

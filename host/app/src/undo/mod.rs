@@ -6,7 +6,6 @@
 
 mod argument_paths;
 pub mod bisection;
-mod call_snapshots;
 pub mod calls;
 pub mod keeper;
 pub mod patch;

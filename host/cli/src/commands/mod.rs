@@ -23,7 +23,6 @@ mod rewind;
 mod sandbox;
 mod session;
 mod session_bisect;
-mod session_cost;
 mod session_step;
 mod swe_bench;
 mod trust;

@@ -2,7 +2,6 @@
 
 use crate::commands::rewind::Rewind;
 use crate::commands::session_bisect::BisectArgs;
-use crate::commands::session_cost::session_cost;
 use crate::commands::session_step::StepArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use pinion_app::failure::{Failure, Result};
@@ -11,15 +10,16 @@ use pinion_app::undo::patch::{PatchTarget, session_patch};
 use pinion_app::workspace_base::Base;
 use pinion_console::approve::confirm::confirm;
 use pinion_console::invocation::Invocation;
-use pinion_console::output::terminal::is_interactive;
+use pinion_console::output::terminal::{Style, is_interactive};
 use pinion_console::output::{
-    PartExt, Text, count, document, json, note, patch_writer, print, stdout_failure, text, written,
+    self, PartExt, Text, count, document, json, note, page, patch_writer, print, stdout_failure, text, written,
 };
-use pinion_conversation::cost::CostGroup;
+use pinion_conversation::cost::{CostGroup, cost_json, cost_table};
 use pinion_conversation::export::{ENDINGS, export_to, format_of, outcome};
 use pinion_conversation::session_list::{columns, described, line};
 use pinion_session_store::{
-    EntryId, ExportFormat, ListScope, RenderError, SessionDirectory, Summary, Transcript, render, render_branch,
+    EntryId, ExportFormat, History, ListScope, RenderError, SessionDirectory, Summary, Transcript, render,
+    render_branch,
 };
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -269,4 +269,14 @@ fn confirm_deletion(directory: &SessionDirectory, paths: &[PathBuf]) -> Result<b
     named.for_each(|summary| note(&line(summary)));
     let question = format!("Permanently delete {}?", count(paths.len() as u64, "session"));
     confirm(&text!("{}", question)).map_err(stdout_failure)
+}
+
+/// Prints the cost of a session.
+fn session_cost(directory: &SessionDirectory, id: &str, group: CostGroup, is_json: bool) -> Result<()> {
+    let path = directory.find(id).map_err(Failure::from)?;
+    let events = History::read(&path).map_err(Failure::from)?.into_events(Some(&path));
+    match is_json {
+        true => written(output::json(&cost_json(group, &events))),
+        false => print(&text!("{}\n", page(&cost_table(group, &events), Style::of_stdout()))),
+    }
 }

@@ -14,7 +14,7 @@ use crate::full::themes::ThemeChoice;
 use crate::full::ui_inbox::UiInbox;
 use crate::full::{editor, history, lists};
 use crate::modes;
-use crate::pending_messages::PendingMessages;
+use crate::shell::PendingMessages;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_app::failure::{Failure, Result};

@@ -1,4 +1,4 @@
-//! Plan files: their location, and how they are read and written.
+//! Plan files: their location, their list, and how they are read and written.
 //!
 //! A file is replaced in one step, so that no one reads half of it, and an existing one only if the user has named it.
 //! A file in the repository is untrusted input: for reading and for writing, it is reached beneath the root and through
@@ -8,9 +8,12 @@ use pinion_agent::step::StepStatus;
 use pinion_app::failure::{Failure, Result, with_causes};
 use pinion_app::files::paths::home;
 use pinion_app::files::repository::{Links, Located, Make, Refusal, Repository};
+use pinion_console::output::age;
 use pinion_orchestration::Plan;
+use pinion_tui::PickChoice;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Maximum number of plans with the same title, which a number distinguishes.
 const SAME_TITLE: u32 = 1000;
@@ -139,6 +142,24 @@ fn slug(title: &str) -> String {
     let name = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
     let name = name[..name.len().min(NAME_CHARACTERS)].trim_end_matches('-');
     if name.is_empty() { "plan".to_owned() } else { name.to_owned() }
+}
+
+/// Lists the files of plans, the latest first.
+pub(crate) fn list_plans(workspace: &Path) -> Vec<PickChoice> {
+    let entries = std::fs::read_dir(workspace.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
+    let plan = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok().filter(|name| name.ends_with(".md"))?;
+        Some((entry.metadata().ok()?.modified().ok()?, format!("{DIRECTORY}/{name}")))
+    };
+    let mut plans: Vec<(SystemTime, String)> = entries.filter_map(plan).collect();
+    plans.sort_unstable_by(|a, b| b.cmp(a));
+    let seconds = |time: SystemTime| i64::try_from(time.elapsed().unwrap_or_default().as_secs()).unwrap_or(i64::MAX);
+    let choice = |(modified, file): (SystemTime, String)| PickChoice {
+        label: file.clone(),
+        value: file,
+        detail: age(seconds(modified)),
+    };
+    plans.into_iter().map(choice).collect()
 }
 
 #[cfg(test)]

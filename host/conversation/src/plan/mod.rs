@@ -5,13 +5,11 @@
 
 mod execute;
 mod file;
-mod list;
 mod make;
 
 pub(crate) use execute::Execution;
 pub(crate) use execute::execute;
-pub(crate) use file::{DIRECTORY, PlanFile};
-pub(crate) use list::list_plans;
+pub(crate) use file::{DIRECTORY, PlanFile, list_plans};
 pub(crate) use make::make;
 
 use pinion_agent::text::one_line;

@@ -31,7 +31,7 @@ use pinion_agent::limits::Budget;
 use pinion_agent::run;
 use pinion_agent::selection::Selection;
 use pinion_agent::{Agent, AgentError};
-use pinion_protocol::choice::ChoiceName;
+use pinion_protocol::delegation::ChoiceName;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::{Continuation, RunNumbers};
 use pinion_protocol::message::Message;

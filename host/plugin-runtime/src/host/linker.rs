@@ -4,7 +4,7 @@ use crate::bindings::pinion::plugin as wit;
 use crate::calls::state::State;
 use crate::capability;
 use crate::capability::with_capabilities;
-use crate::host::{wasi_config, wasi_logging};
+use crate::host::{open_interfaces, wasi_config};
 use pinion_plugin_engine::Engine;
 use pinion_plugin_journal::linker::Linker;
 use pinion_plugin_journal::wasi::{self, RecordedStore as _};
@@ -24,7 +24,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<wasmtime::component::L
     wit::questions::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::offers_host::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wasi_config::link(&mut linker)?;
-    wasi_logging::link(&mut linker)?;
+    open_interfaces::link_wasi_logging(&mut linker)?;
     link_capabilities(&mut linker)?;
     Ok(linker.into_inner())
 }

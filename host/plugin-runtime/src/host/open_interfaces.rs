@@ -1,11 +1,15 @@
-//! The interfaces that need no grant: `log`, `progress`, `cancellation`, `settings` and `offers-host`.
+//! The interfaces that need no grant: `log`, `progress`, `cancellation`, `settings`, `offers-host` and `wasi:logging`.
 
-use crate::bindings::pinion::plugin::log::{self, Level};
+use crate::bindings::pinion::plugin::log::{self, Host as _, Level};
 use crate::bindings::pinion::plugin::{cancellation, offers_host, progress, settings, types};
 use crate::calls::state::State;
 use crate::convert::{self, MAX_PARTS, clip};
+use pinion_plugin_journal::linker::Linker;
+use pinion_plugin_journal::value::EncodeValue;
 use pinion_plugin_streams::stdio::write_log_line;
 use pinion_protocol::LogLevel;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{ComponentType, Lift};
 
 /// Bytes of one line; the rest is cut off.
 const MAX_LINE_BYTES: usize = 4096;
@@ -81,5 +85,56 @@ impl offers_host::Host for State {
         // At most one sign waits. The sign of a plugin that does not export `offers` is never awaited.
         self.changed.notify_one();
         Ok(())
+    }
+}
+
+/// The linked interfaces. The packages are drafts, whose versions are compared exactly.
+pub(crate) const LOGGING_INTERFACES: [&str; 2] = ["wasi:logging/logging", "wasi:logging/logging@0.1.0-draft"];
+
+/// The levels of the interface, in its order. Only calls of guests construct them.
+#[derive(ComponentType, Lift, Clone, Copy)]
+#[allow(dead_code, reason = "lifted from guests")]
+#[component(enum)]
+#[repr(u8)]
+enum WasiLevel {
+    #[component(name = "trace")]
+    Trace,
+    #[component(name = "debug")]
+    Debug,
+    #[component(name = "info")]
+    Info,
+    #[component(name = "warn")]
+    Warn,
+    #[component(name = "error")]
+    Error,
+    #[component(name = "critical")]
+    Critical,
+}
+
+impl EncodeValue for WasiLevel {
+    fn encode(&self, out: &mut Vec<u8>) {
+        u64::from(*self as u8).encode(out);
+    }
+}
+
+/// Links `wasi:logging`, whose lines are held to the bounds of `log`. The interfaces need no grant, as `log`.
+pub(crate) fn link_wasi_logging(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    for interface in LOGGING_INTERFACES {
+        let log = |mut store: StoreContextMut<'_, State>, (level, context, message): (WasiLevel, String, String)| {
+            let line = if context.is_empty() { message } else { format!("{context}: {message}") };
+            store.data_mut().log(own_level(level), line)
+        };
+        linker.instance(interface)?.func_wrap("log", log)?;
+    }
+    Ok(())
+}
+
+fn own_level(level: WasiLevel) -> Level {
+    match level {
+        WasiLevel::Trace => Level::Trace,
+        WasiLevel::Debug => Level::Debug,
+        WasiLevel::Info => Level::Info,
+        WasiLevel::Warn => Level::Warn,
+        WasiLevel::Error | WasiLevel::Critical => Level::Error,
     }
 }

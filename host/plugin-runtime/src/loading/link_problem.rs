@@ -1,7 +1,7 @@
 //! The message for a component that does not link.
 
 use crate::capability::storage::keyvalue;
-use crate::host::{wasi_config, wasi_logging};
+use crate::host::{open_interfaces, wasi_config};
 use pinion_plugin_contract::version::other_version;
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const PACKAGES: [&str; 8] = [
     "wasi:sockets/",
 ];
 /// Interfaces of drafts, whose versions are compared exactly.
-const DRAFTS: [&[&str]; 3] = [&keyvalue::INTERFACES, &wasi_config::INTERFACES, &wasi_logging::INTERFACES];
+const DRAFTS: [&[&str]; 3] = [&keyvalue::INTERFACES, &wasi_config::INTERFACES, &open_interfaces::LOGGING_INTERFACES];
 /// Interfaces that the message names.
 const MAX_NAMED: usize = 8;
 

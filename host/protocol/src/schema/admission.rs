@@ -5,7 +5,7 @@
 //! expanded size. An admitted schema is compiled with the root and the references that were measured; see
 //! [`compilable`].
 
-use crate::json::json_bytes;
+use crate::tokens::json_bytes;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! An access key is configured as the JSON that `aws configure export-credentials --format process` prints, as does any
 //! program that the AWS tools call a `credential_process`.
 
-use super::credentials::{Credentials, secret_value};
+use super::authenticator::{Credentials, secret_value};
 use aws_credential_types::Credentials as Keys;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningParams, SigningSettings, sign as sign_request};
 use aws_sigv4::sign::v4;

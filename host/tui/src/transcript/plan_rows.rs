@@ -3,7 +3,7 @@
 use crate::markdown;
 use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::transcript::items::{CallItem, CallState, PlanPage};
-use crate::transcript::look::Look;
+use crate::transcript::render::Look;
 use pinion_protocol::text::{count, one_line};
 use pinion_protocol::tool::ANSWER_TOOL;
 use serde_json::Value;

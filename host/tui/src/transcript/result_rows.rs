@@ -5,7 +5,7 @@ use crate::markdown;
 use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
 use crate::transcript::items::Drawing;
-use crate::transcript::look::Look;
+use crate::transcript::render::Look;
 use pinion_protocol::{DrawingBlock, Span, SpanStyle};
 use ratatui_core::style::Style;
 

@@ -1,8 +1,12 @@
-//! Conversion between the contract's types and the types of the crate `pinion-plugin-programs`.
+//! Conversions between the contract's types and the types of the crates that do the work of an import.
 
 use crate::bindings::pinion::plugin::child_process::{Exit, ReadResult};
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
+use crate::bindings::pinion::plugin::questions::QuestionError;
+use crate::bindings::pinion::plugin::storage::StorageError;
+use crate::bindings::pinion::plugin::{model::ModelError, ui::UiError};
 use pinion_plugin_programs::{CapturedOutput, ProgramCommand, ProgramError, ProgramExit, ProgramOutput, ProgramRead};
+use pinion_plugin_storage::StoreError;
 
 impl From<Command> for ProgramCommand {
     fn from(command: Command) -> Self {
@@ -59,5 +63,40 @@ impl From<ProgramRead> for ReadResult {
 impl From<ProgramExit> for Exit {
     fn from(ProgramExit { code, signal }: ProgramExit) -> Self {
         Self { code, signal }
+    }
+}
+
+impl From<StoreError> for StorageError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Invalid(text) => Self::Invalid(text),
+            StoreError::Quota(left) => Self::QuotaExceeded(left),
+            StoreError::Changed => Self::Changed,
+            StoreError::Io(text) => Self::Io(text),
+        }
+    }
+}
+
+impl From<UiError> for QuestionError {
+    fn from(error: UiError) -> Self {
+        match error {
+            UiError::Denied(text) => Self::Denied(text),
+            UiError::Headless => Self::Headless,
+            UiError::Dismissed => Self::Dismissed,
+            UiError::Cancelled => Self::Cancelled,
+            UiError::Invalid(text) => Self::Invalid(text),
+        }
+    }
+}
+
+impl From<ModelError> for QuestionError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Denied(text) => Self::Denied(text),
+            ModelError::Invalid(text) => Self::Invalid(text),
+            ModelError::BudgetExceeded(text) => Self::BudgetExceeded(text),
+            ModelError::Cancelled => Self::Cancelled,
+            ModelError::Failed(text) => Self::Failed(text),
+        }
     }
 }

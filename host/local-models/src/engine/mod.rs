@@ -1,8 +1,0 @@
-//! The engine: quantized transformers on the CPU, with the matrix products of `candle`.
-
-mod attention;
-mod load;
-mod transformer;
-mod weights;
-
-pub use load::load_model;
