@@ -210,3 +210,26 @@ fn model_is_tested_on_phrasings_of_requests_for_a_plugin() {
     std::fs::remove_file(pinion.workspace().join("p/tests/prompts.yaml")).unwrap();
     assert_error(&test(&[]), 2, &["prompts.yaml`", "hint: list requests in it"]);
 }
+
+#[test]
+fn calls_of_a_session_are_repeated_with_versions_of_a_plugin() {
+    let pinion = Pinion::default();
+    pinion.config("journal = \"on\"\n");
+    let session = pinion.home().join("recorded.jsonl");
+    let script = pinion.script(&[call("greet", json!({})), say("done")]);
+    let (one, two) = (guest("greet_one"), guest("greet_two"));
+    let arguments = ["-p", "--approve", "all", "--plugin", one.to_str().unwrap(), "--replay", script.to_str().unwrap()];
+    let ended = pinion.run(arguments.iter().chain(&["--session", session.to_str().unwrap(), "go"]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let expect = format!("expect: {{recorded-calls: {{with: {}}}}}", one.display());
+    let text = format!("id: s\ncases: [{{id: a, session: {}, {expect}}}]\n", session.display());
+    let file = cases(&pinion, &text);
+    let same = run(&pinion, &file, &[]);
+    assert_eq!(same.code, Some(0), "{same:?}");
+    let changed = run(&pinion, &file, &["--with", two.to_str().unwrap()]);
+    assert!(changed.code == Some(1) && changed.stdout.contains("differs: result, - "), "{changed:?}");
+    // A directory without a journal.
+    std::fs::remove_dir_all(session.with_extension("")).unwrap();
+    let broken = run(&pinion, &file, &["--format", "json"]);
+    assert!(broken.code == Some(1) && broken.stdout.contains("has no journal"), "{broken:?}");
+}

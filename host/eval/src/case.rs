@@ -223,6 +223,8 @@ pub struct CaseExpectations {
     pub plan_followed: bool,
     /// Tools of plugins that score the trial.
     pub functions: Vec<FunctionExpectation>,
+    /// Calls of the session's journal, which are the same when they are repeated.
+    pub recorded_calls: Option<RecordedCallExpectation>,
 }
 
 /// Expectations of files. Paths are relative to the workspace.
@@ -434,6 +436,19 @@ impl FunctionExpectation {
         let plugin = if is_file { base.join(&self.plugin).to_string_lossy().into_owned() } else { self.plugin.clone() };
         Self { plugin, ..self.clone() }
     }
+}
+
+/// Calls in the journal of a session that are repeated offline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RecordedCallExpectation {
+    /// Component that repeats the calls of the plugin with its name; without one, all calls run on the recorded
+    /// components.
+    #[serde(default)]
+    pub with: Option<PathBuf>,
+    /// Minimum share of calls that are the same, 0 to 1.
+    #[serde(default = "whole_score")]
+    pub threshold: f64,
 }
 
 fn whole_score() -> f64 {

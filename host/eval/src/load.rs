@@ -178,8 +178,10 @@ impl SetReader<'_> {
                 let efficiency =
                     case.expect.efficiency.map(|efficiency| ("expect.efficiency.threshold", efficiency.threshold));
                 let functions = case.expect.functions.iter().map(|function| ("expect.functions", function.threshold));
-                let wrong =
-                    tools.into_iter().chain(efficiency).chain(functions).find(|(_, threshold)| !is_share(*threshold));
+                let recorded = case.expect.recorded_calls.as_ref();
+                let recorded = recorded.map(|recorded| ("expect.recorded-calls.threshold", recorded.threshold));
+                let mut thresholds = tools.into_iter().chain(efficiency).chain(functions).chain(recorded);
+                let wrong = thresholds.find(|(_, threshold)| !is_share(*threshold));
                 if let Some((field, _)) = wrong {
                     return found(field, SHARE_RULE);
                 }
@@ -262,6 +264,9 @@ fn workspace_problem(case: &EvaluationCase) -> Option<(String, String)> {
         return Some(("execute".to_owned(), PATH_RULE.to_owned()));
     }
     let expect = &case.expect;
+    if expect.recorded_calls.is_some() && case.session.is_none() {
+        return Some(("expect.recorded-calls".to_owned(), "only a case of a session has recorded calls".to_owned()));
+    }
     let needs_files = expect.files.is_some() || !expect.commands.is_empty() || !expect.functions.is_empty();
     let problem = "a case of a session has no workspace, so it can expect neither files nor commands nor functions";
     (case.session.is_some() && needs_files).then(|| ("session".to_owned(), problem.to_owned()))
@@ -337,6 +342,7 @@ mod tests {
             ("    environment: {A=B: x}\n", "environment.A=B", "not a variable"),
             ("    workspace: {outside: {../x: a}}\n", "workspace.files.../x", "inside the workspace"),
             ("    execute: plan.md\n", "prompt", "one of"),
+            ("    expect: {recorded-calls: {}}\n", "expect.recorded-calls", "only a case of a session"),
             ("    expect: {functions: [{plugin: p, tool: t, threshold: 2}]}\n", "expect.functions", "0 to 1"),
             ("    evaluators: [files, taste]\n", "evaluators", "no evaluator `taste`"),
             (

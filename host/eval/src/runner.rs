@@ -2,7 +2,9 @@
 
 use crate::audit::AuditTrail;
 use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, FunctionExpectation, JudgeExpectation};
-use crate::evaluators::{CommandOutcome, EvaluatorRegistry, FunctionOutcome, JudgeVerdict, TrialEvidence};
+use crate::evaluators::{
+    CommandOutcome, EvaluatorRegistry, FunctionOutcome, JudgeVerdict, RepeatedCalls, TrialEvidence,
+};
 use crate::meter::SpendMeter;
 use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
 use crate::trajectory::{self, Trajectory};
@@ -45,6 +47,19 @@ pub trait TrialEngine: Send + Sync {
         arguments: Value,
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, String>>;
+
+    /// Repeats the calls in the journal of a session file, all or those of the plugin in the component `with`. Runs in a
+    /// directory, whose trusted plugins are used.
+    ///
+    /// # Errors
+    /// The session has no such calls, or they could not be repeated; the text is for people.
+    fn repeat<'a>(
+        &'a self,
+        directory: &'a Path,
+        session: &'a Path,
+        with: Option<&'a Path>,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<RepeatedCalls, String>>;
 
     /// Runs a command of a shell in a workspace, confined like a program of the agent.
     fn check<'a>(
@@ -95,6 +110,8 @@ pub struct SetOptions {
     pub models: Vec<String>,
     /// Directory that keeps the workspaces and sessions of trials; they are deleted without it.
     pub keep: Option<PathBuf>,
+    /// Component that repeats recorded calls, in place of those that cases name.
+    pub component: Option<PathBuf>,
 }
 
 /// A trial that is to run.
@@ -197,7 +214,7 @@ impl SetRun<'_> {
             return result;
         }
         let evidence = match &case.session {
-            Some(session) => self.of_session(session),
+            Some(session) => self.of_session(case, session).await,
             None => self.of_run(number, case, result.model.as_deref(), trial).await,
         };
         match evidence {
@@ -223,7 +240,7 @@ impl SetRun<'_> {
         result
     }
 
-    fn of_session(self, session: &Path) -> Result<TrialEvidence, String> {
+    async fn of_session(self, case: &EvaluationCase, session: &Path) -> Result<TrialEvidence, String> {
         let path = self.set.directory.join(session);
         let directory = path.parent().map(Path::to_owned).unwrap_or_default();
         let find = |id: &str| {
@@ -233,7 +250,15 @@ impl SetRun<'_> {
             found.map(|name| directory.join(name))
         };
         let trajectory = trajectory::from_session(&path, &find).map_err(|error| error.to_string())?;
-        Ok(TrialEvidence { trajectory, ..TrialEvidence::default() })
+        let repeated_calls = match &case.expect.recorded_calls {
+            Some(expected) if case.uses("recorded-calls") => {
+                let named = expected.with.as_ref().map(|file| self.set.directory.join(file));
+                let with = self.options.component.clone().or(named);
+                Some(self.engine.repeat(&self.set.directory, &path, with.as_deref(), self.stop).await?)
+            }
+            _ => None,
+        };
+        Ok(TrialEvidence { trajectory, repeated_calls, ..TrialEvidence::default() })
     }
 
     async fn of_run(

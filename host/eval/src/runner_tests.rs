@@ -62,6 +62,20 @@ impl TrialEngine for ScriptedEngine {
         Box::pin(async move { if is_known { Ok(reply.to_string()) } else { Err("no tool".to_owned()) } })
     }
 
+    fn repeat<'a>(
+        &'a self,
+        _: &'a Path,
+        session: &'a Path,
+        with: Option<&'a Path>,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<RepeatedCalls, String>> {
+        let is_new = with.is_some_and(|with| with.ends_with("new.wasm"));
+        let same = if is_new { 1 } else { 2 };
+        let has_journal = !session.ends_with("bare.jsonl");
+        let repeated = RepeatedCalls { calls: 2, same, ..RepeatedCalls::default() };
+        Box::pin(async move { if has_journal { Ok(repeated) } else { Err("no journal".to_owned()) } })
+    }
+
     fn check<'a>(
         &'a self,
         workspace: &'a Path,
@@ -174,4 +188,36 @@ async fn functions_get_the_answer_and_files_outside_are_compared() {
         ["functions: `judge` of the plugin `p` scored 0", "functions: `other` of the plugin `p` scored 0: no tool"];
     assert_eq!(result.trials[1].findings(), findings);
     assert_eq!(result.trials[3].findings(), ["outside: `../outside/left` was created"]);
+}
+
+/// A session without turns.
+const SESSION: &str =
+    "{\"type\":\"session\",\"version\":1,\"id\":\"x\",\"workspace\":\"/w\",\"created\":\"2026-01-02T03:04:05Z\"}\n";
+
+#[tokio::test]
+async fn recorded_calls_are_repeated_with_the_component_of_the_options_or_the_case() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["a.jsonl", "bare.jsonl"] {
+        std::fs::write(directory.path().join(name), SESSION).unwrap();
+    }
+    let case = |id: &str, session: &str, with: &str| {
+        let session = directory.path().join(session);
+        let expect = format!("evaluators: [recorded-calls], expect: {{recorded-calls: {{{with}}}}}");
+        format!("  - {{id: {id}, session: {}, {expect}}}\n", session.display())
+    };
+    let cases = format!(
+        "cases:\n{}{}{}",
+        case("a", "a.jsonl", ""),
+        case("b", "a.jsonl", "with: new.wasm"),
+        case("c", "bare.jsonl", "")
+    );
+    use TrialVerdict::{Broken, Failed, Passed};
+    let result = run(&cases, SetOptions::default(), &ScriptedEngine::default()).await;
+    assert_eq!(verdicts(&result), [("a", Passed), ("b", Failed), ("c", Broken)]);
+    assert_eq!(result.trials[2].error.as_deref(), Some("no journal"));
+    let options = |file: &str| SetOptions { component: Some(file.into()), ..SetOptions::default() };
+    let result = run(&cases, options("new.wasm"), &ScriptedEngine::default()).await;
+    assert_eq!(verdicts(&result)[..2], [("a", Failed), ("b", Failed)]);
+    let result = run(&cases, options("old.wasm"), &ScriptedEngine::default()).await;
+    assert_eq!(verdicts(&result)[..2], [("a", Passed), ("b", Passed)]);
 }

@@ -1,6 +1,7 @@
 //! The interface of evaluators: what a trial leaves for them, and their scores.
 
 use super::functions::FunctionOutcome;
+use super::recorded_calls::RepeatedCalls;
 use crate::case::EvaluationCase;
 use crate::trajectory::Trajectory;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,8 @@ pub struct TrialEvidence {
     pub outside_changes: Option<Vec<FileChange>>,
     /// Outcomes of the functions that the case names, in its order.
     pub functions: Vec<FunctionOutcome>,
+    /// The outcome of repeating the recorded calls; `None` if the case does not expect it.
+    pub repeated_calls: Option<RepeatedCalls>,
     /// Outcomes of the commands that the case names, in its order.
     pub commands: Vec<CommandOutcome>,
     /// The verdict of the model that judges the answer.

@@ -10,6 +10,7 @@ mod evaluator;
 mod files;
 mod functions;
 mod plan;
+mod recorded_calls;
 mod results;
 #[cfg(test)]
 mod testing;
@@ -17,6 +18,7 @@ mod tools;
 
 pub use self::evaluator::{CommandOutcome, Evaluator, FileChange, JudgeVerdict, MetricScore, TrialEvidence};
 pub use self::functions::FunctionOutcome;
+pub use self::recorded_calls::{RepeatedCalls, UnequalCall};
 
 use crate::case::EvaluationCase;
 use std::fmt;
@@ -44,6 +46,7 @@ impl Default for EvaluatorRegistry {
                 Box::new(files::OutsideEvaluator),
                 Box::new(plan::PlanEvaluator),
                 Box::new(functions::FunctionEvaluator),
+                Box::new(recorded_calls::RecordedCallEvaluator),
             ],
         }
     }
@@ -113,8 +116,8 @@ mod tests {
         let registry = EvaluatorRegistry::default();
         let scores = registry.evaluate(&case(json!({})), &TrialEvidence::default());
         assert_eq!(scores.iter().map(|score| score.evaluator.as_str()).collect::<Vec<_>>(), ["completed"]);
-        let expected =
-            "completed files commands tools answer budget efficiency authority denied results outside plan functions";
+        let expected = "completed files commands tools answer budget efficiency authority denied results outside plan \
+                        functions recorded-calls";
         assert_eq!(registry.names().join(" "), expected);
     }
 }

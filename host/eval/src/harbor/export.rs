@@ -73,6 +73,7 @@ fn omitted(case: &EvaluationCase) -> Vec<&'static str> {
         ("no-denied-calls", expect.no_denied_calls),
         ("results", expect.results.is_some()),
         ("functions", !expect.functions.is_empty()),
+        ("recorded-calls", expect.recorded_calls.is_some()),
         ("replay", !case.replay.is_empty()),
     ];
     kinds.into_iter().filter_map(|(name, has)| has.then_some(name)).collect()

@@ -65,6 +65,7 @@ impl AttackArgs {
             models: Vec::new(),
             jobs: self.jobs,
             keep: Some(directory.path().join("trials")),
+            with: None,
             format: self.format,
         };
         let outcome = run.run(invocation, store).await;

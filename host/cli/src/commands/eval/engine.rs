@@ -9,12 +9,12 @@ use pinion_agent::Usage;
 use pinion_app::failure::{Failure, Result};
 use pinion_console::output::line;
 use pinion_eval::case::FunctionExpectation;
-use pinion_eval::evaluators::CommandOutcome;
+use pinion_eval::evaluators::{CommandOutcome, RepeatedCalls};
 use pinion_eval::runner::{AgentTask, TrialEngine};
 use pinion_eval::trajectory::{EventCollector, Trajectory};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -27,8 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CHECK: Duration = Duration::from_secs(600);
 /// Maximum bytes of the arguments of a function, as the system limits an argument of a process.
 const MAX_ARGUMENTS: usize = 120 << 10;
-/// Bytes at the end of an error output that are kept.
+/// Bytes at the end of an output that are kept.
 const KEPT: usize = 4 << 10;
+/// Bytes of a report on repeated calls.
+const MAX_REPORT: usize = 16 << 20;
 
 /// Runs agents and commands in processes of this program.
 pub(in crate::commands) struct ProcessEngine {
@@ -140,20 +142,31 @@ impl TrialEngine for ProcessEngine {
             if arguments.len() > MAX_ARGUMENTS {
                 return Err(format!("its arguments are longer than {MAX_ARGUMENTS} bytes"));
             }
-            let mut child = process.spawn().map_err(|error| format!("could not start it: {error}"))?;
-            let (out, err) = (child.stdout.take(), child.stderr.take());
-            let ended = async { tokio::join!(child.wait(), end_of(out), end_of(err)) };
-            let (status, out, err) = tokio::select! {
-                ended = tokio::time::timeout(CHECK, ended) => {
-                    ended.map_err(|_| format!("it took more than {} seconds", CHECK.as_secs()))?
-                }
-                () = stop.cancelled() => return Err("stopped".to_owned()),
-            };
-            match status {
-                Ok(status) if status.success() => Ok(out),
-                Ok(_) => Err(line(problem_in(&err))),
-                Err(error) => Err(error.to_string()),
-            }
+            let ended = run_to_end(process, KEPT, stop).await?;
+            if ended.status.success() { Ok(ended.out) } else { Err(line(problem_in(&ended.err))) }
+        })
+    }
+
+    fn repeat<'a>(
+        &'a self,
+        directory: &'a Path,
+        session: &'a Path,
+        with: Option<&'a Path>,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, std::result::Result<RepeatedCalls, String>> {
+        let mut process = self.command(directory);
+        process.args(["--quiet", "plugin", "replay", "--json"]);
+        if let Some(with) = with {
+            process.arg("--with").arg(with);
+        }
+        process.arg("--").arg(session);
+        Box::pin(async move {
+            let ended = run_to_end(process, MAX_REPORT, stop).await?;
+            // The status is 1 if a call differs.
+            RepeatedCalls::from_report(&ended.out).map_err(|error| match problem_in(&ended.err) {
+                "" => error,
+                problem => line(problem.split("\nhint: ").next().unwrap_or(problem)),
+            })
         })
     }
 
@@ -167,26 +180,39 @@ impl TrialEngine for ProcessEngine {
         process.args(["--quiet", "sandbox", "--", "sh", "-c", command]);
         Box::pin(async move {
             let failed = |report: String| CommandOutcome { succeeded: false, report };
-            let mut child = match process.spawn() {
-                Ok(child) => child,
-                Err(error) => return failed(format!("could not start it: {error}")),
-            };
-            let (out, err) = (child.stdout.take(), child.stderr.take());
-            let ended = async { tokio::join!(child.wait(), end_of(out), end_of(err)) };
-            let (status, out, err) = tokio::select! {
-                ended = tokio::time::timeout(CHECK, ended) => match ended {
-                    Ok(ended) => ended,
-                    Err(_) => return failed(format!("it took more than {} seconds", CHECK.as_secs())),
-                },
-                () = stop.cancelled() => return failed("stopped".to_owned()),
-            };
-            match status {
-                Ok(status) if status.success() => CommandOutcome { succeeded: true, report: String::new() },
-                Ok(_) => failed(line(&format!("{}\n{}", out.trim(), err.trim()))),
-                Err(error) => failed(error.to_string()),
+            match run_to_end(process, KEPT, stop).await {
+                Ok(ended) if ended.status.success() => CommandOutcome { succeeded: true, report: String::new() },
+                Ok(ended) => failed(line(&format!("{}\n{}", ended.out.trim(), ended.err.trim()))),
+                Err(problem) => failed(problem),
             }
         })
     }
+}
+
+/// A process that ended, with the ends of its outputs.
+struct EndedProcess {
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+/// Runs a process that answers in its output, of which the last `kept` bytes are returned.
+async fn run_to_end(
+    mut process: Command,
+    kept: usize,
+    stop: &CancellationToken,
+) -> std::result::Result<EndedProcess, String> {
+    let mut child = process.spawn().map_err(|error| format!("could not start it: {error}"))?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let ended = async { tokio::join!(child.wait(), end_of(out, kept), end_of(err, KEPT)) };
+    let (status, out, err) = tokio::select! {
+        ended = tokio::time::timeout(CHECK, ended) => {
+            ended.map_err(|_| format!("it took more than {} seconds", CHECK.as_secs()))?
+        }
+        () = stop.cancelled() => return Err("stopped".to_owned()),
+    };
+    let status = status.map_err(|error| error.to_string())?;
+    Ok(EndedProcess { status, out, err })
 }
 
 /// Returns the error in the error output of a command, without the notices before it.
@@ -195,15 +221,15 @@ fn problem_in(output: &str) -> &str {
     output[start..].trim()
 }
 
-/// Reads a stream to its end, and returns the last bytes as text.
-async fn end_of(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let (mut kept, mut buffer) = (Vec::new(), vec![0; KEPT]);
+/// Reads a stream to its end, and returns the last `kept` bytes as text.
+async fn end_of(stream: Option<impl AsyncRead + Unpin>, kept: usize) -> String {
+    let (mut end, mut buffer) = (Vec::new(), vec![0; KEPT]);
     let Some(mut stream) = stream else { return String::new() };
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-        kept.extend_from_slice(&buffer[..read]);
-        kept.drain(..kept.len().saturating_sub(KEPT));
+        end.extend_from_slice(&buffer[..read]);
+        end.drain(..end.len().saturating_sub(kept));
     }
-    String::from_utf8_lossy(&kept).into_owned()
+    String::from_utf8_lossy(&end).into_owned()
 }
 
 /// Runs an agent and collects its events. The last line is the result of the command.
@@ -215,7 +241,7 @@ async fn follow(
 ) -> std::result::Result<Trajectory, String> {
     let started = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("could not start the agent: {error}"))?;
-    let errors = tokio::spawn(end_of(child.stderr.take()));
+    let errors = tokio::spawn(end_of(child.stderr.take(), KEPT));
     let Some(out) = child.stdout.take() else { return Err("the agent has no output".to_owned()) };
     let mut lines = BufReader::new(out).lines();
     let (mut collector, mut outcome) = (EventCollector::new(Some(workspace)), Value::Null);

@@ -132,6 +132,9 @@ struct RunCases {
     /// Keep the workspaces and sessions of the trials in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Repeat recorded calls with the component in this file, in place of those in the cases
+    #[arg(long, value_name = "FILE")]
+    with: Option<PathBuf>,
     /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: ResultFormat,
@@ -245,6 +248,7 @@ impl RunCases {
             trials: self.trials,
             models: self.models.clone(),
             keep: self.keep.as_ref().map(|keep| directory.join(keep)),
+            component: self.with.as_ref().map(|file| directory.join(file)),
         };
         let engine = ProcessEngine::new()?;
         let stop = CancellationToken::new();

@@ -217,7 +217,7 @@ enum PluginCommand {
     ///
     /// Needs `journal = "on"` in the config while the session runs. Exits with status 1 if a call differs.
     Replay {
-        /// ID of the session, or a unique prefix of it, or the directory of a report
+        /// ID of the session, or a unique prefix of it, or the path of its file, or the directory of a report
         session: String,
         /// Repeat only the calls of the plugin in this file, with its component
         #[arg(long, value_name = "FILE")]

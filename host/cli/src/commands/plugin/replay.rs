@@ -102,6 +102,7 @@ pub(crate) fn recorded_files(directory: &Path, session: &str) -> Result<Vec<Path
 fn recorded(base: &Base, session: &str, bundle: Option<&Path>) -> Result<Vec<RecordedInstance>> {
     let directory = match bundle {
         Some(bundle) => bundle.join("journal"),
+        None if session.ends_with(".jsonl") => directory_of(&base.workspace.join(session)),
         None => directory_of(&SessionDirectory::new(base.paths.sessions()).find(session).map_err(Failure::from)?),
     };
     recorded_instances(recorded_files(&directory, session)?)
