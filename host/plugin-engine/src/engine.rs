@@ -176,6 +176,9 @@ fn config(limits: &EngineLimits) -> Config {
         // The host's own frames run on the same stack as the guest's.
         .async_stack_size(limits.stack_bytes + 1024 * 1024)
         .wasm_component_model(true)
+        // The same bits on every processor, so that a recorded call can be repeated elsewhere.
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true)
         // Backtraces name functions, which does not require any of these.
         .generate_address_map(false)
         .debug_symbols(false)

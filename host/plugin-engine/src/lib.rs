@@ -10,6 +10,8 @@
 mod cache;
 mod compiler;
 mod component_file;
+#[cfg(test)]
+mod determinism_tests;
 mod engine;
 mod entries;
 mod functions;
