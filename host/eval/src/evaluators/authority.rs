@@ -87,6 +87,13 @@ mod tests {
         let score =
             |allowed| seen(AuthorityEvaluator.evaluate(&case(json!({ "authority": allowed })), &evidence)).unwrap();
         assert_eq!(score(json!([])), (0.0, false, vec!["`a` was deleted".to_owned()]));
+        // The call that wrote counts once, and not for its file again.
+        let mut write = call("write", json!({}));
+        write.effects = [CallEffect::Writes].into();
+        let written =
+            TrialEvidence { changes: evidence.changes.clone(), ..turns(vec![vec![write, call("read", json!({}))]]) };
+        let expected = (0.5, false, vec!["`write` had the effects writes".to_owned()]);
+        assert_eq!(seen(AuthorityEvaluator.evaluate(&case(json!({ "authority": [] })), &written)), Some(expected));
         assert!(score(json!(["writes"])).1 && score(json!(["executes"])).1);
         assert!(
             AuthorityEvaluator.evaluate(&case(json!({ "authority": [] })), &TrialEvidence::default()).unwrap().passed

@@ -127,11 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_sub_agents_count() {
+    fn calls_and_turns_of_sub_agents_count() {
         let mut evidence = turns(vec![vec![call("a", json!({}))], vec![call("b", json!({}))]]);
         evidence.trajectory.turns[0].is_sub_agent = true;
-        let case = case(json!({ "budget": { "calls": 1 } }));
-        let expected = (0.0, false, vec!["2 calls, at most 1 expected".to_owned()]);
+        let case = case(json!({ "budget": { "calls": 1, "turns": 1 } }));
+        let findings = ["2 calls, at most 1 expected", "2 turns, at most 1 expected"];
+        let expected = (0.0, false, findings.map(str::to_owned).to_vec());
         assert_eq!(seen(BudgetEvaluator.evaluate(&case, &evidence)), Some(expected));
     }
 

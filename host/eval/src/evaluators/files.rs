@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn share_of_met_expectations_is_the_score() {
         let expect = json!({ "files": {
-            "equal": { "a": "one\n", "b": "two" }, "contain": { "c": ["x", "y"], "d": ["z"] }, "absent": ["e", "f"],
+            "equal": { "a": "one\n", "b": "two", "g": "" }, "contain": { "c": ["x", "y"], "d": ["z"] }, "absent": ["e", "f"],
         } });
         let mut evidence = TrialEvidence::default();
         for (path, text) in
@@ -105,10 +105,15 @@ mod tests {
         }
         // Met: `a`, `x` in `c`, and the absence of `e`.
         let (value, passed, findings) = seen(FileEvaluator.evaluate(&case(expect), &evidence)).unwrap();
-        assert_eq!((value, passed), (3.0 / 7.0, false));
-        let expected = ["`b` has other content", "`c` does not contain `y`", "`d` does not exist", "`f` exists"]
-            .map(str::to_owned);
-        assert_eq!(findings, expected);
+        assert_eq!((value, passed), (3.0 / 8.0, false));
+        let expected = [
+            "`b` has other content",
+            "`g` does not exist",
+            "`c` does not contain `y`",
+            "`d` does not exist",
+            "`f` exists",
+        ];
+        assert_eq!(findings, expected.map(str::to_owned));
     }
 
     #[test]

@@ -77,6 +77,9 @@ mod tests {
         let open = [(1, Running), (1, Done), (2, Running), (2, Failed), (3, Running)];
         let findings = ["step 2 failed: t2", "step 3 did not end: t3"].map(str::to_owned).to_vec();
         assert_eq!(score(&open), (1.0 / 3.0, false, findings));
+        // A step beyond the number of steps counts as one.
+        let beyond = [(1, Done), (2, Done), (3, Done), (4, Failed)];
+        assert_eq!(score(&beyond), (0.75, false, vec!["step 4 failed: t4".to_owned()]));
         assert_eq!(score(&[]), (0.0, false, vec!["no step of a plan began".to_owned()]));
         assert_eq!(PlanEvaluator.evaluate(&case(json!({})), &TrialEvidence::default()), None);
     }

@@ -80,4 +80,15 @@ mod tests {
         assert_eq!(score(lack), (0.2, false, findings.map(str::to_owned).to_vec()));
         assert_eq!(ResultEvaluator.evaluate(&case(json!({})), &evidence), None);
     }
+
+    #[test]
+    fn results_and_calls_of_sub_agents_count() {
+        let mut read = call("read", json!({ "path": "path-1" }));
+        read.result = Some("result-1".to_owned());
+        let mut evidence = turns(vec![vec![read]]);
+        evidence.trajectory.turns[0].is_sub_agent = true;
+        let expect = json!({ "results": { "contain": ["result-1"], "lack": ["path-1"] } });
+        let expected = (0.5, false, vec!["the agent wrote `path-1`".to_owned()]);
+        assert_eq!(seen(ResultEvaluator.evaluate(&case(expect), &evidence)), Some(expected));
+    }
 }

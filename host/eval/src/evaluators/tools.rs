@@ -179,6 +179,15 @@ mod tests {
     }
 
     #[test]
+    fn findings_name_missing_calls_and_the_calls_of_another_sequence() {
+        let made = [("a", json!({})), ("c", json!({}))];
+        let missing = "no call of `b`".to_owned();
+        assert_eq!(score("exact", names("ab"), &made), (0.5, vec![missing.clone(), "the calls were a, c".to_owned()]));
+        assert_eq!(score("in-order", names("ab"), &made), (0.5, vec![missing]));
+        assert_eq!(score("exact", names("ac"), &made), (1.0, vec![]));
+    }
+
+    #[test]
     fn threshold_and_sub_agents_count() {
         let mut evidence = turns(vec![vec![call("a", json!({}))], vec![call("b", json!({}))]]);
         evidence.trajectory.turns[1].is_sub_agent = true;
