@@ -195,7 +195,7 @@ const SESSION: &str =
     "{\"type\":\"session\",\"version\":1,\"id\":\"x\",\"workspace\":\"/w\",\"created\":\"2026-01-02T03:04:05Z\"}\n";
 
 #[tokio::test]
-async fn recorded_calls_are_repeated_with_the_component_of_the_options_or_the_case() {
+async fn component_of_the_options_or_the_case_repeats_recorded_calls() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a.jsonl", "bare.jsonl"] {
         std::fs::write(directory.path().join(name), SESSION).unwrap();
