@@ -65,6 +65,7 @@ pub mod model {
     mod local_models;
     pub(crate) mod plugin_budgets;
     mod prices;
+    pub(crate) mod run_surroundings;
     mod select;
     mod served_window;
     mod stored_keys;

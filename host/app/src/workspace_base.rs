@@ -14,6 +14,7 @@ use crate::files::private::read_or_create;
 use crate::mcp::lazy_servers::LazyServers;
 use crate::model::exchanges::Exchanges;
 use crate::model::in_process::InProcessModels;
+use crate::model::run_surroundings::run_surroundings;
 use crate::options::{RunOptions, SandboxMode};
 use crate::output::text;
 use crate::plugins::grants::GrantsFile;
@@ -117,7 +118,7 @@ impl Base {
         output: Option<Arc<SpillDirectory>>,
         screen: Arc<dyn Screen>,
     ) -> Result<Self> {
-        let exchanges = Exchanges::from_args(options)?;
+        let exchanges = Exchanges::from_args(options, |date| run_surroundings(&paths, &workspace, date))?;
         add_files(&secrets, &paths, &config);
         let output = output.unwrap_or_else(|| Arc::new(SpillDirectory::new(paths.output())));
         let base = Self::new(paths, workspace, config, secrets, output, screen);

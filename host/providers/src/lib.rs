@@ -99,10 +99,13 @@ mod provider {
 /// Recordings of exchanges: written as a session runs, and played back instead of the network.
 mod recording {
     mod format;
+    mod placeholders;
     mod playback;
     mod recorder;
+    mod reply_text;
 
     pub(crate) use format::RecordedRequest;
+    pub use placeholders::RunSurroundings;
     pub(crate) use playback::Played;
     pub use playback::{Playback, PlaybackError, Recipient};
     pub use recorder::Recorder;
@@ -163,7 +166,7 @@ pub use login::BrowserLogin;
 pub use models::{Caching, ChatTools, Effort, ModelSpec, ModelTable, ModelTableError, ThinkingStyle};
 pub use ollama_models::OllamaModels;
 pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
-pub use recording::{Playback, PlaybackError, Recipient, Recorder};
+pub use recording::{Playback, PlaybackError, Recipient, Recorder, RunSurroundings};
 pub use replay::{Replay, Script, ScriptError, ScriptedCall, ScriptedError, ScriptedReply};
 pub use served_window::ServedWindow;
 pub use transport::{ChosenProxy, ProxyError, ProxySettings, ProxyUrl, TransportSettings};

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::options::RunOptions;
 use crate::output::count;
 use jiff::civil::Date;
-use pinion_providers::{Playback, Recorder, Script};
+use pinion_providers::{Playback, Recorder, RunSurroundings, Script};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,19 +23,24 @@ pub enum Exchanges {
 }
 
 impl Exchanges {
-    /// Interprets the options. `--replay` accepts a recording or a script.
+    /// Interprets the options of a run in `surroundings`. `--replay` accepts a recording or a script.
     ///
     /// # Errors
     /// A file cannot be read or created, or is invalid.
-    pub fn from_args(options: &RunOptions) -> Result<Self> {
+    pub fn from_args(options: &RunOptions, surroundings: impl FnOnce(Date) -> RunSurroundings) -> Result<Self> {
         match (&options.record, &options.replay) {
-            (Some(file), _) => record(file),
-            (None, Some(file)) => replay(file),
+            (Some(file), _) => record(file, &surroundings(today())),
+            (None, Some(file)) => replay(file, surroundings),
             (None, None) => Ok(Self::Live),
         }
     }
 
-    /// Returns the date for the system prompt: today, or the day of the recording.
+    /// Returns the date for the system prompt, which a recording does not depend on.
+    pub fn prompt_date(&self) -> Date {
+        today()
+    }
+
+    /// Returns the date to which the costs of the run belong: today, or the day of the recording.
     pub fn date(&self) -> Date {
         match self {
             Self::Played(playback) => playback.date(),
@@ -82,14 +87,14 @@ impl Exchanges {
     }
 }
 
-fn record(file: &Path) -> Result<Exchanges> {
-    let recorder = Recorder::create(file, today());
+fn record(file: &Path, surroundings: &RunSurroundings) -> Result<Exchanges> {
+    let recorder = Recorder::create(file, surroundings);
     let recorder =
         recorder.map_err(|error| Failure::usage(format!("could not create `{}`", file.display())).because(error))?;
     Ok(Exchanges::Recorded(Arc::new(recorder)))
 }
 
-fn replay(file: &Path) -> Result<Exchanges> {
+fn replay(file: &Path, surroundings: impl FnOnce(Date) -> RunSurroundings) -> Result<Exchanges> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))?;
     if !Playback::is_recording(&text) {
@@ -98,7 +103,7 @@ fn replay(file: &Path) -> Result<Exchanges> {
     }
     let playback =
         Playback::parse(&text).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
-    Ok(Exchanges::Played(Arc::new(playback)))
+    Ok(Exchanges::Played(Arc::new(playback.in_surroundings(&surroundings(today())))))
 }
 
 fn today() -> Date {
@@ -114,7 +119,7 @@ mod tests {
         let file = directory.path().join("file.jsonl");
         std::fs::write(&file, text).unwrap();
         let options = RunOptions { replay: Some(file.clone()), ..RunOptions::default() };
-        Exchanges::from_args(&options)
+        Exchanges::from_args(&options, RunSurroundings::new)
     }
 
     #[test]
@@ -136,10 +141,15 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("run.jsonl");
         let options = RunOptions { record: Some(file.clone()), ..RunOptions::default() };
-        let exchanges = Exchanges::from_args(&options).unwrap();
+        let exchanges = Exchanges::from_args(&options, RunSurroundings::new).unwrap();
         assert!(exchanges.recorder().is_some() && exchanges.finish().is_ok());
         assert!(Playback::is_recording(&std::fs::read_to_string(file).unwrap()));
         let options = RunOptions { record: Some("/no/such/directory/run.jsonl".into()), ..RunOptions::default() };
-        assert!(Exchanges::from_args(&options).unwrap_err().to_string().contains("/no/such/directory"));
+        assert!(
+            Exchanges::from_args(&options, RunSurroundings::new)
+                .unwrap_err()
+                .to_string()
+                .contains("/no/such/directory")
+        );
     }
 }

@@ -362,7 +362,7 @@ impl Base {
     }
 
     fn system_prompt(&self, options: &RunOptions, files: &ContextFiles) -> String {
-        let today = self.exchanges.date().to_string();
+        let today = self.exchanges.prompt_date().to_string();
         let instructions = Instructions::read(options, &self.paths, &self.config.project);
         self.secrets.clean(&system_prompt(&instructions, &self.workspace, files, &today)).into_owned()
     }

@@ -59,7 +59,7 @@ impl Caller {
         let played = self
             .playback
             .as_ref()
-            .map(|playback| playback.claim(&draft.to_recorded(self.name, self.base_url.as_deref())?))
+            .map(|playback| playback.claim(draft.to_recorded(self.name, self.base_url.as_deref())?))
             .transpose()?;
         let id_seed = played.as_ref().map_or(&draft.id_seed, |played| &played.id_seed).clone();
         Ok((id_seed, PreparedRequest { caller: self, draft, played }))

@@ -10,7 +10,11 @@
 //! Concurrent exchanges are interleaved. Response bodies are recorded line by line as received, after decompression;
 //! messages of AWS event streams as `frame`, with readable headers and payload; anything else as `base64`. Headers that
 //! contain keys are omitted, and keys elsewhere are replaced with `[redacted]`. Generated tool call IDs begin with
-//! `id_seed`, so that playback reproduces them. The date is the date of the run, because prompts may mention it.
+//! `id_seed`, so that playback reproduces them.
+//!
+//! Requests and replies have [placeholders](super::placeholders) for the date, directories and other values of the run.
+//! The first line has the date, and the user's name if it is a common word: requests to play have either these or the
+//! values of their own run.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
@@ -21,12 +25,15 @@ use std::collections::BTreeMap;
 pub(crate) const VERSION: u32 = 1;
 
 /// The first line.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RecordingHead {
     /// [`VERSION`].
     pub(crate) pinion_recording: u32,
     /// The local date at the start of the run.
     pub(crate) date: Date,
+    /// The user's name, unless it is replaced by a placeholder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<String>,
 }
 
 /// Every other line.

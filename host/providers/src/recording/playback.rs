@@ -2,11 +2,14 @@
 //!
 //! Each request is answered with the first unused exchange whose request is equal, because concurrent agents may send
 //! their requests in a different order than in the recording. When no request is equal, the error describes the
-//! difference to the first unused one.
+//! difference to the first unused one. Values of this run and of the recorded one are [placeholders] in both requests.
+//!
+//! [placeholders]: super::placeholders
 
 use super::format::{
     End, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, RecordingHead, RecordingLine, VERSION,
 };
+use super::placeholders::{ReplacedValues, RunSurroundings, play_json, play_text};
 use crate::decode::event_stream::encode;
 use crate::transport::RawAnswer;
 use base64::Engine as _;
@@ -30,8 +33,11 @@ const SHOWN: usize = 40;
 /// A recording, which all providers built with it share.
 #[derive(Debug)]
 pub struct Playback {
-    date: Date,
+    head: RecordingHead,
     recipient: Option<Recipient>,
+    compared: ReplacedValues,
+    /// Placeholders and their values in this run.
+    played: Vec<(String, String)>,
     exchanges: Mutex<Vec<ExchangeSlot>>,
 }
 
@@ -61,7 +67,7 @@ type ExchangeSlot = (u64, Option<Exchange>);
 struct Exchange {
     request: RecordedRequest,
     head: Option<RecordedHead>,
-    packets: Vec<Bytes>,
+    packets: Vec<RecordedStep>,
     end: End,
 }
 
@@ -120,10 +126,24 @@ impl Playback {
         }
         let first = exchanges.values().next().map(|exchange| &exchange.request);
         Ok(Self {
-            date: head.date,
+            head,
+            compared: ReplacedValues::default(),
+            played: Vec::new(),
             recipient: first.map(Recipient::from_request),
             exchanges: Mutex::new(exchanges.into_iter().map(|(at, exchange)| (at, Some(exchange))).collect()),
         })
+    }
+
+    /// Plays the recording in a run with these values: requests may have them, and replies get them.
+    #[must_use]
+    pub fn in_surroundings(mut self, surroundings: &RunSurroundings) -> Self {
+        self.compared = surroundings.to_compare(self.head.date, self.head.user.as_deref());
+        self.played = surroundings.to_play();
+        let exchanges = self.exchanges.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for exchange in exchanges.iter_mut().filter_map(|(_, slot)| slot.as_mut()) {
+            self.compared.replace_in_request(&mut exchange.request.body);
+        }
+        self
     }
 
     /// Returns whether `text` begins like a recording, unlike the scripts of [`Replay`](crate::Replay).
@@ -134,7 +154,7 @@ impl Playback {
 
     /// The local date of the recorded run.
     pub fn date(&self) -> Date {
-        self.date
+        self.head.date
     }
 
     /// The recipient of the first request, if any.
@@ -152,22 +172,24 @@ impl Playback {
     ///
     /// # Errors
     /// [`ProviderError::Api`], which describes the difference.
-    pub(crate) fn claim(&self, actual: &RecordedRequest) -> Result<Played, ProviderError> {
+    pub(crate) fn claim(&self, mut actual: RecordedRequest) -> Result<Played, ProviderError> {
+        let ids = self.compared.replace_in_request(&mut actual.body);
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let total = exchanges.len();
         let same = |(_, slot): &&mut ExchangeSlot| {
-            slot.as_ref().is_some_and(|exchange| difference(&exchange.request, actual).is_none())
+            slot.as_ref().is_some_and(|exchange| difference(&exchange.request, &actual).is_none())
         };
         if let Some((_, slot)) = exchanges.iter_mut().find(same)
             && let Some(exchange) = slot.take()
         {
-            return Ok(Played { id_seed: exchange.request.id_seed.clone(), exchange });
+            let values = self.played.iter().cloned().chain(ids.to_play()).collect();
+            return Ok(Played { id_seed: exchange.request.id_seed.clone(), exchange, values });
         }
         let first = exchanges.iter().find_map(|(at, exchange)| Some((at, exchange.as_ref()?)));
         let message = match first {
             None => format!("the recording is exhausted after {total} exchanges"),
             Some((at, exchange)) => {
-                let difference = difference(&exchange.request, actual).unwrap_or_default();
+                let difference = difference(&exchange.request, &actual).unwrap_or_default();
                 format!("the recording does not match: request {at} differs {difference}")
             }
         };
@@ -180,6 +202,8 @@ impl Playback {
 pub(crate) struct Played {
     pub(crate) id_seed: String,
     exchange: Exchange,
+    /// Placeholders and their values in this run.
+    values: Vec<(String, String)>,
 }
 
 impl Played {
@@ -200,7 +224,9 @@ impl Played {
         let headers = head.headers.iter().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
         });
-        let packets = stream::iter(packets.into_iter().map(Ok).chain(error.map(Err)));
+        let values = self.values;
+        let packets = packets.into_iter().map(move |step| to_packet(step, &values).map_err(not_playable));
+        let packets = stream::iter(packets.chain(error.map(Err)));
         Ok(RawAnswer { status: head.status, headers: HeaderMap::from_iter(headers), packets: packets.boxed() })
     }
 }
@@ -218,15 +244,33 @@ fn add(exchanges: &mut BTreeMap<u64, Exchange>, line: RecordingLine) -> Result<(
     match line.step {
         RecordedStep::Request(_) => {}
         RecordedStep::Response(head) => exchange.head = Some(head),
-        RecordedStep::Data(text) => exchange.packets.push(Bytes::from(text)),
-        RecordedStep::Base64(text) => {
-            let bytes = STANDARD.decode(text).map_err(|error| format!("is not base64: {error}"))?;
-            exchange.packets.push(Bytes::from(bytes));
+        step @ RecordedStep::Data(_) => exchange.packets.push(step),
+        step @ (RecordedStep::Base64(_) | RecordedStep::Frame(_)) => {
+            to_packet(step.clone(), &[])?;
+            exchange.packets.push(step);
         }
-        RecordedStep::Frame(frame) => exchange.packets.push(encode_frame(&frame)?),
         RecordedStep::End(end) => exchange.end = end,
     }
     Ok(())
+}
+
+/// Returns the bytes of a part of a reply, with values in place of placeholders.
+fn to_packet(step: RecordedStep, values: &[(String, String)]) -> Result<Bytes, String> {
+    match step {
+        RecordedStep::Data(text) => Ok(Bytes::from(play_text(&text, values).into_owned())),
+        RecordedStep::Base64(text) => {
+            STANDARD.decode(text).map(Bytes::from).map_err(|error| format!("is not base64: {error}"))
+        }
+        RecordedStep::Frame(mut frame) => {
+            play_json(&mut frame.payload, values);
+            encode_frame(&frame)
+        }
+        RecordedStep::Request(_) | RecordedStep::Response(_) | RecordedStep::End(_) => Ok(Bytes::new()),
+    }
+}
+
+fn not_playable(reason: String) -> ProviderError {
+    ProviderError::Malformed { message: format!("a part of the recording {reason}") }
 }
 
 fn encode_frame(frame: &RecordedFrame) -> Result<Bytes, String> {

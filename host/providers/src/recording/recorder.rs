@@ -3,13 +3,14 @@
 use super::format::{
     End, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, RecordingHead, RecordingLine, VERSION,
 };
+use super::placeholders::{ReplacedValues, RunSurroundings};
+use super::reply_text::ReplyText;
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::transport::RawAnswer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use jiff::civil::Date;
 use pinion_protocol::ProviderError;
 use pinion_redact::Secrets;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
@@ -24,10 +25,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records the exchanges of all providers that were built with it in one file.
 ///
-/// Each step is written as it happens, so that a killed run leaves everything before. Recording blocks for one small
-/// write to a file at a time. A failed write does not disturb the run; [`Self::finish`] reports it.
+/// Each step is written as it happens, so that a killed run leaves everything before; the end of a reply that may be
+/// the beginning of a value or a secret waits for its continuation. Recording blocks for one small write to a file at a
+/// time. A failed write does not disturb the run; [`Self::finish`] reports it.
 pub struct Recorder {
     state: Mutex<RecorderState>,
+    values: ReplacedValues,
 }
 
 struct RecorderState {
@@ -44,11 +47,11 @@ impl fmt::Debug for Recorder {
 
 impl Recorder {
     /// Creates the file, readable only by its owner because it contains the conversation. An existing file is removed
-    /// first, so that processes that have it open do not see the recording. `date` is the day of the run.
+    /// first, so that processes that have it open do not see the recording.
     ///
     /// # Errors
     /// The file could not be created, or the path is not a regular file; links are not followed.
-    pub fn create(path: &Path, date: Date) -> io::Result<Self> {
+    pub fn create(path: &Path, surroundings: &RunSurroundings) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
             Ok(found) if found.is_file() => std::fs::remove_file(path)?,
             Ok(found) if found.is_symlink() => return Err(io::Error::other("the path is a link")),
@@ -58,13 +61,15 @@ impl Recorder {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self::new(options.open(path)?, date))
+        Ok(Self::new(options.open(path)?, surroundings))
     }
 
-    /// Records to `out`.
-    pub fn new(out: impl Write + Send + 'static, date: Date) -> Self {
-        let recorder = Self { state: Mutex::new(RecorderState { out: Box::new(out), exchanges: 0, error: None }) };
-        recorder.write(&RecordingHead { pinion_recording: VERSION, date });
+    /// Records to `out`, with placeholders for the values of the run.
+    pub fn new(out: impl Write + Send + 'static, surroundings: &RunSurroundings) -> Self {
+        let state = Mutex::new(RecorderState { out: Box::new(out), exchanges: 0, error: None });
+        let recorder = Self { state, values: surroundings.to_record() };
+        let (date, user) = (surroundings.date(), surroundings.noted_user().map(str::to_owned));
+        recorder.write(&RecordingHead { pinion_recording: VERSION, date, user });
         recorder
     }
 
@@ -81,15 +86,18 @@ impl Recorder {
     }
 
     /// Starts an exchange. `secrets` contains the secrets of its request.
-    pub(crate) fn begin(self: &Arc<Self>, request: RecordedRequest, headers: &HeaderMap, secrets: Secrets) -> Tape {
+    pub(crate) fn begin(self: &Arc<Self>, mut request: RecordedRequest, headers: &HeaderMap, secrets: Secrets) -> Tape {
         let exchange = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.exchanges += 1;
             state.exchanges
         };
+        request.body = secrets.clean_answer_json(request.body);
+        let ids = self.values.replace_in_request(&mut request.body);
         let tape = Tape {
             recorder: self.clone(),
             exchange,
+            reply: ReplyText::new(self.values.clone().with_ids(&ids), secrets.clone()),
             secrets,
             content: RecordedContent::Lines(Vec::new()),
             is_over: false,
@@ -118,6 +126,7 @@ pub(crate) struct Tape {
     recorder: Arc<Recorder>,
     exchange: u64,
     secrets: Secrets,
+    reply: ReplyText,
     content: RecordedContent,
     is_over: bool,
 }
@@ -190,6 +199,7 @@ impl Tape {
                 steps
             }
         };
+        let steps: Vec<_> = steps.into_iter().flat_map(|step| self.reply.push(step)).collect();
         steps.into_iter().for_each(|step| self.write(step));
     }
 
@@ -200,8 +210,10 @@ impl Tape {
         if let RecordedContent::Lines(pending) = &mut self.content
             && let Some(step) = text_step(std::mem::take(pending), &self.secrets)
         {
-            self.write(step);
+            let steps = self.reply.push(step);
+            steps.into_iter().for_each(|step| self.write(step));
         }
+        self.reply.finish().into_iter().for_each(|step| self.write(step));
         self.write(RecordedStep::End(end));
     }
 

@@ -7,7 +7,7 @@ use crate::support::vendors::{ALL, ANTHROPIC, GEMINI, OPENAI_CHAT, Vendor, Wrong
 use crate::support::{request, text};
 use jiff::civil::{Date, date};
 use pinion_protocol::{ProviderError, Request, StreamEvent};
-use pinion_providers::{Playback, PlaybackError, ProviderContext, Recipient, Recorder};
+use pinion_providers::{Playback, PlaybackError, ProviderContext, Recipient, Recorder, RunSurroundings};
 use std::fs;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ fn request_with(vendor: &Vendor, words: &str) -> Request {
 async fn recorded(vendor: &Vendor, steps: Vec<Step>) -> (Outcome, String) {
     let server = Server::start(steps).await;
     let file = Shared::default();
-    let recorder = Arc::new(Recorder::new(file.clone(), DAY));
+    let recorder = Arc::new(Recorder::new(file.clone(), &RunSurroundings::new(DAY)));
     let context = ProviderContext { recorder: Some(recorder.clone()), ..context() };
     let provider = built(vendor, config(vendor, Some(&server.url)), context);
     let outcome = all(provider.stream(request_with(vendor, "hi"), CancellationToken::new())).await;
@@ -136,7 +136,10 @@ async fn exhausted_recording_is_an_error() {
 async fn concurrent_requests_may_be_reordered() {
     let server = Server::answering(&head(&OPENAI_CHAT), &fixture("chat", "text.sse")).await;
     let file = Shared::default();
-    let context = ProviderContext { recorder: Some(Arc::new(Recorder::new(file.clone(), DAY))), ..context() };
+    let context = ProviderContext {
+        recorder: Some(Arc::new(Recorder::new(file.clone(), &RunSurroundings::new(DAY)))),
+        ..context()
+    };
     let provider = built(&OPENAI_CHAT, config(&OPENAI_CHAT, Some(&server.url)), context);
     let ask = |words: &str| all(provider.stream(request_with(&OPENAI_CHAT, words), CancellationToken::new()));
     tokio::join!(ask("one"), ask("two"));
@@ -156,7 +159,10 @@ async fn other_session_id_still_matches() {
         request
     };
     let file = Shared::default();
-    let live = ProviderContext { recorder: Some(Arc::new(Recorder::new(file.clone(), DAY))), ..context() };
+    let live = ProviderContext {
+        recorder: Some(Arc::new(Recorder::new(file.clone(), &RunSurroundings::new(DAY)))),
+        ..context()
+    };
     let provider = built(&OPENAI_CHAT, config(&OPENAI_CHAT, Some(&server.url)), live);
     all(provider.stream(proxied("a"), CancellationToken::new())).await;
     assert_eq!(played(&OPENAI_CHAT, &parsed(&file.text()), proxied("b")).await.1, None);
@@ -191,7 +197,7 @@ fn recording_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("run.jsonl");
-    Recorder::create(&file, DAY).unwrap().finish().unwrap();
+    Recorder::create(&file, &RunSurroundings::new(DAY)).unwrap().finish().unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(Playback::load(&file).unwrap().recipient().is_none());
 }
@@ -207,5 +213,5 @@ fn failed_write_is_reported_at_the_end() {
             Ok(())
         }
     }
-    assert!(Recorder::new(Full, DAY).finish().is_err());
+    assert!(Recorder::new(Full, &RunSurroundings::new(DAY)).finish().is_err());
 }
