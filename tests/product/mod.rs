@@ -41,6 +41,8 @@ mod plan;
 mod processes;
 mod programs;
 pub(crate) mod providers;
+#[cfg(target_os = "linux")]
+mod recordings;
 mod replay;
 #[cfg(target_os = "linux")]
 mod replay_variants;
