@@ -7,6 +7,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
     ("pinion-interaction", &["pinion-protocol"]),
     ("pinion-journal", &["pinion-files"]),
     ("pinion-local-models", &["pinion-files", "pinion-protocol"]),
+    ("pinion-model-downloads", &["pinion-egress", "pinion-local-models"]),
     ("pinion-schema", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
@@ -135,6 +136,7 @@ pub(super) const OURS: &[(&str, &[&str])] = &[
             "pinion-journal",
             "pinion-local-models",
             "pinion-mcp",
+            "pinion-model-downloads",
             "pinion-packages",
             "pinion-permissions",
             "pinion-plugin-journal",
@@ -158,8 +160,9 @@ pub(super) const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-attribution", &["tokio", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-interaction", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-journal", &["wasmtime", "tokio", "reqwest", "hyper", "crossterm", "clap", "notify", "toml"]),
-    // Downloads are the application's, so that the crate has no network.
+    // Downloads are in `pinion-model-downloads`, so that the crate has no network.
     ("pinion-local-models", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
+    ("pinion-model-downloads", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     ("pinion-schema", &["wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     (
         "pinion-orchestration",

@@ -7,6 +7,7 @@
 mod call_machine;
 mod chat_template;
 mod conversation;
+mod disk_space;
 mod error;
 mod gguf;
 mod inference;

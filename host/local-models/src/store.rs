@@ -1,5 +1,6 @@
 //! The directory of models on this machine: one file for each, named after the model.
 
+use crate::disk_space::free_space;
 use crate::error::{GgufError, LocalModelError};
 use crate::gguf::GgufHeader;
 use pinion_files::open::{create_directory, open_file, open_regular};
@@ -160,6 +161,17 @@ impl ModelStore {
         }
         let length = file.metadata().map_err(failed)?.len();
         Ok(PartialModel { file, part, path, length })
+    }
+
+    /// Checks that the disk has room for so many bytes more. Where the system does not say, writing finds it out.
+    ///
+    /// # Errors
+    /// The disk has less free space.
+    pub fn require_space(&self, bytes: u64) -> Result<(), StoreError> {
+        match free_space(&self.directory).is_some_and(|free| free < bytes) {
+            true => Err(StoreError::Space(self.directory.clone())),
+            false => Ok(()),
+        }
     }
 
     /// Removes a model.
@@ -342,5 +354,17 @@ mod tests {
         part.write(&whole[..whole.len() - 1]).unwrap();
         assert!(matches!(part.complete(None), Err(StoreError::Model(_))));
         assert_eq!(store.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn full_disk_is_a_lack_of_space() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = ModelStore::new(directory.path().to_owned());
+        store.require_space(1).unwrap();
+        assert!(matches!(store.require_space(u64::MAX), Err(StoreError::Space(_))));
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut part = PartialModel { file, ..store.part("tiny", true).unwrap() };
+        assert!(matches!(part.write(b"x"), Err(StoreError::Space(_))));
     }
 }
