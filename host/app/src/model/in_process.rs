@@ -19,6 +19,17 @@ pub struct InProcessModel {
     pub context_window: Option<u64>,
 }
 
+/// A model that an application can run itself, without its weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstalledModel {
+    /// The name, as in `local/NAME`.
+    pub name: String,
+    /// The size of its file in bytes.
+    pub bytes: u64,
+    /// Tokens of the context window.
+    pub context_window: Option<u64>,
+}
+
 /// The models that an application runs itself, as `local/NAME`.
 pub trait InProcessModels: Send + Sync {
     /// Finds a model by name, without loading it.
@@ -26,9 +37,24 @@ pub trait InProcessModels: Send + Sync {
     /// # Errors
     /// There is no such model, or it cannot be used.
     fn find(&self, name: &str) -> Result<InProcessModel>;
+
+    /// Lists the models that can be used, by name, without loading them.
+    fn list(&self) -> Vec<InstalledModel>;
 }
 
 impl Base {
+    /// Lists the models that run in this process. A replay uses no model, and a server that the user named `local` comes
+    /// first.
+    pub fn installed_models(&self) -> Vec<InstalledModel> {
+        let is_recorded = self.exchanges.is_scripted() || self.exchanges.playback().is_some();
+        match &self.in_process {
+            Some(models) if !is_recorded && self.config.registry.provider(IN_PROCESS_PROVIDER).is_err() => {
+                models.list()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Selects a model of this process, if the name means one. A server that the user named `local` comes first.
     pub(super) fn in_process_model(&self, provider: Option<&str>, model: &str) -> Result<Option<Chosen>> {
         let name = match provider {

@@ -22,7 +22,7 @@ enum ModelCommand {
         #[arg(value_name = "TEXT", default_value = "", hide_default_value = true)]
         filter: String,
     },
-    /// Add a model that runs in Pinion, from a file or an address
+    /// Add a model that runs in Pinion: a known one, or from a file or an address
     #[cfg(feature = "local-models")]
     Pull(crate::local_models::commands::PullArgs),
     /// Remove a model that runs in Pinion

@@ -2,25 +2,25 @@
 
 use super::download::download;
 use super::{store, store_failure};
-use crate::commands::model::tokens;
 use clap::Args;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::workspace_base::Base;
 use pinion_console::invocation::Invocation;
-use pinion_console::output::{Text, bytes, left, note, print, text};
+use pinion_console::output::{Text, bytes, left, note, print, text, tokens};
 use pinion_local_models::StoredModel;
+use pinion_model_downloads::{DownloadSource, ModelPreset, PRESETS, find_preset};
 use std::path::Path;
 
 /// The arguments of `pinion model pull`.
 #[derive(Debug, Args)]
 pub(crate) struct PullArgs {
-    /// Path of a GGUF file, or address of one
+    /// Name of a known model, or path or address of a GGUF file
     #[arg(value_name = "SOURCE")]
     source: String,
-    /// Name of the model, as in local/NAME [default: the name of the file]
+    /// Name of the model, as in local/NAME [default: the known model's, or the file's]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// SHA-256 digest of the file; required with an address
+    /// SHA-256 digest of the file, required with an address
     #[arg(long, value_name = "DIGEST")]
     sha256: Option<String>,
 }
@@ -33,13 +33,20 @@ impl PullArgs {
             None => default_name(&self.source),
         };
         let is_address = self.source.contains("://");
-        let path = match (is_address, &self.sha256) {
-            (true, Some(digest)) => download(&store(&base), &name, &self.source, digest).await?,
-            (true, None) => {
+        let path = match (find_preset(&self.source), is_address, &self.sha256) {
+            (Some(preset), _, None) => {
+                note(&text!("downloading {} ({}, licence {})", preset.url, bytes(preset.bytes), preset.licence));
+                download(&store(&base), &name, &preset.source()).await?
+            }
+            (_, true, Some(sha256)) => {
+                let source = DownloadSource { url: &self.source, sha256, bytes: None };
+                download(&store(&base), &name, &source).await?
+            }
+            (_, true, None) => {
                 return Err(Failure::usage("an address needs the digest of its file")
                     .hint("name it with --sha256; the page of the model shows it"));
             }
-            (false, digest) => {
+            (_, false, digest) => {
                 let file = base.workspace.join(&self.source);
                 let mut silent = |_| {};
                 store(&base).add(&name, &file, digest.as_deref(), &mut silent).map_err(store_failure)?
@@ -87,7 +94,17 @@ pub(crate) fn rows(base: &Base, filter: &str) -> Result<Text> {
     for model in stored.iter().filter(|model| matches(&model.name)) {
         rows.line(row(model));
     }
+    let is_stored = |preset: &&ModelPreset| stored.iter().any(|model| model.name == preset.name);
+    for preset in PRESETS.iter().filter(|preset| matches(preset.name) && !is_stored(preset)) {
+        rows.line(preset_row(preset));
+    }
     Ok(rows)
+}
+
+fn preset_row(preset: &ModelPreset) -> Text {
+    let name = format!("  local/{}", preset.name);
+    let (size, window) = (bytes(preset.bytes), tokens(preset.context));
+    text!("{} {} {} {}", left(&name, 44), size, window, preset.licence)
 }
 
 fn row(model: &StoredModel) -> Text {
@@ -107,7 +124,10 @@ pub(crate) fn list(base: &Base, filter: &str) -> Result<bool> {
     let rows = rows(base, filter)?;
     let is_empty = rows.as_str().is_empty();
     if !is_empty {
-        print(&text!("models that run in Pinion\n{}\n", rows))?;
+        print(&text!(
+            "models that run in Pinion (* is on this machine; `pinion model pull NAME` adds one)\n{}\n",
+            rows
+        ))?;
     }
     Ok(!is_empty)
 }

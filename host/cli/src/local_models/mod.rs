@@ -4,7 +4,7 @@ pub(crate) mod commands;
 mod download;
 
 use pinion_app::failure::{Failure, Result};
-use pinion_app::model::in_process::{InProcessModel, InProcessModels};
+use pinion_app::model::in_process::{InProcessModel, InProcessModels, InstalledModel};
 use pinion_app::workspace_base::Base;
 use pinion_local_models::{LocalProvider, ModelHost, ModelStore, StoreError, load_model, read_summary};
 use std::collections::BTreeMap;
@@ -41,6 +41,12 @@ impl InProcessModels for StoredModels {
             hosts.entry(name.to_owned()).or_insert_with(|| ModelHost::new(Arc::new(move || load_model(&path)), IDLE));
         let provider = Arc::new(LocalProvider::new(host.clone()));
         Ok(InProcessModel { provider, context_window: summary.window })
+    }
+
+    fn list(&self) -> Vec<InstalledModel> {
+        let listed = self.store.list().unwrap_or_default().into_iter();
+        let usable = listed.filter_map(|model| Some((model.name, model.bytes, model.content.ok()?)));
+        usable.map(|(name, bytes, content)| InstalledModel { name, bytes, context_window: content.window }).collect()
     }
 }
 
