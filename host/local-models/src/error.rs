@@ -65,6 +65,17 @@ pub enum LocalModelError {
         /// Tokens of the window.
         window: usize,
     },
+    /// The model was not made for embeddings.
+    #[error("the model was not made for embeddings")]
+    NoEmbeddings,
+    /// A text is empty, or longer than the context window.
+    #[error("the text has {tokens} tokens, and the model takes 1 to {window}")]
+    TextLength {
+        /// Tokens of the text.
+        tokens: usize,
+        /// Tokens of the window.
+        window: usize,
+    },
     /// The engine failed.
     #[error("inference failed: {0}")]
     Inference(String),

@@ -4,6 +4,7 @@ use crate::call_machine::OPENING_TAG;
 use crate::chat_template::ChatTemplate;
 use crate::conversation::ModelPrompt;
 use crate::error::LocalModelError;
+use crate::pooling::EmbeddingPooling;
 use crate::reply_events::EventWriter;
 use crate::reply_machine::ReplyMachine;
 use crate::sampling::{Sampler, SamplingSettings};
@@ -34,6 +35,17 @@ pub trait InferenceSession: Send {
     /// # Errors
     /// The engine fails, or the request was cancelled; the state then stands for its own tokens still.
     fn append(&mut self, tokens: &[u32], is_cancelled: &dyn Fn() -> bool) -> Result<Vec<f32>, LocalModelError>;
+
+    /// Appends the tokens of a text, at least one, and returns the vector that stands for them. Asks `is_cancelled` often.
+    ///
+    /// # Errors
+    /// The engine fails, or the request was cancelled; the session is of no use then.
+    fn pooled(
+        &mut self,
+        tokens: &[u32],
+        pooling: EmbeddingPooling,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<f32>, LocalModelError>;
 }
 
 /// A model in memory.
@@ -44,6 +56,8 @@ pub struct LoadedModel {
     pub template: ChatTemplate,
     /// The tokens of the context window.
     pub window: usize,
+    /// The form of embeddings; `None` if the model was not made for them.
+    pub pooling: Option<EmbeddingPooling>,
     /// The weights.
     pub weights: Box<dyn ModelWeights>,
 }

@@ -8,6 +8,7 @@ mod call_machine;
 mod chat_template;
 mod conversation;
 mod disk_space;
+mod embedding;
 mod error;
 mod gguf;
 mod inference;
@@ -15,6 +16,7 @@ mod json_machine;
 mod json_shape;
 mod memory;
 mod model_host;
+mod pooling;
 mod reply_events;
 mod reply_machine;
 mod sampling;
@@ -38,12 +40,14 @@ mod engine {
 }
 
 pub use chat_template::ChatTemplate;
+pub use embedding::TextEmbeddings;
 #[cfg(feature = "engine")]
 pub use engine::load_model;
 pub use error::{GgufError, LocalModelError};
 pub use gguf::{GgufHeader, MetadataValue, TensorFormat, TensorLocation};
 pub use inference::{InferenceSession, LoadedModel, ModelWeights};
 pub use model_host::{LocalProvider, ModelHost, ModelLoader, ModelState, PROVIDER_NAME};
+pub use pooling::EmbeddingPooling;
 pub use sampling::SamplingSettings;
 pub use store::{ModelStore, ModelSummary, PartialModel, StoreError, StoredModel, read_summary};
 pub use tokenizer::Tokenizer;

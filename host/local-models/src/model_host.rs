@@ -1,6 +1,7 @@
 //! The provider `local`, and the life of a model in memory.
 
 use crate::conversation::ModelPrompt;
+use crate::embedding::{TextEmbeddings, embed_texts};
 use crate::error::LocalModelError;
 use crate::inference::{InferenceSession, LoadedModel, generate};
 use futures_util::StreamExt as _;
@@ -61,6 +62,30 @@ impl ModelHost {
     /// Returns the state of the model.
     pub fn state(&self) -> ModelState {
         self.memory().state.clone()
+    }
+
+    /// Returns the embeddings of texts: one or a batch. Waits for the model's turn. Dropping the future ends the work.
+    ///
+    /// # Errors
+    /// The model cannot be loaded or was not made for embeddings, a text is empty or too long, or `token` was cancelled.
+    pub async fn embed(
+        self: &Arc<Self>,
+        texts: Vec<String>,
+        token: &CancellationToken,
+    ) -> Result<TextEmbeddings, LocalModelError> {
+        let Some(Ok(turn)) = token.run_until_cancelled(self.turn.clone().acquire_owned()).await else {
+            return Err(LocalModelError::Cancelled);
+        };
+        let (host, own) = (self.clone(), token.child_token());
+        let _ended_with_us = own.clone().drop_guard();
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let model = host.loaded()?;
+            embed_texts(&model, &texts, &|| own.is_cancelled())
+        });
+        let outcome = work.await.unwrap_or_else(|_| Err(stopped()));
+        self.release_later();
+        outcome
     }
 
     fn memory(&self) -> MutexGuard<'_, ModelMemory> {
@@ -213,5 +238,10 @@ async fn answer(
         let is_cancelled = || token.is_cancelled() || sender.is_closed();
         host.answer(&request, &is_cancelled, &mut |event| !is_cancelled() && sender.blocking_send(Ok(event)).is_ok())
     });
-    work.await.unwrap_or_else(|_| Err(LocalModelError::Inference("the engine stopped unexpectedly".to_owned())))
+    work.await.unwrap_or_else(|_| Err(stopped()))
+}
+
+/// Returns the error of work that panicked.
+fn stopped() -> LocalModelError {
+    LocalModelError::Inference("the engine stopped unexpectedly".to_owned())
 }

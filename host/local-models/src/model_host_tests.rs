@@ -5,6 +5,7 @@ use crate::error::LocalModelError;
 use crate::gguf::GgufHeader;
 use crate::inference::{InferenceSession, LoadedModel, ModelWeights};
 use crate::model_host::{LocalProvider, ModelHost, ModelState};
+use crate::pooling::EmbeddingPooling;
 use crate::test_files::tiny_model;
 use crate::test_requests::{request, tool_conversation};
 use crate::tokenizer::Tokenizer;
@@ -58,6 +59,20 @@ impl InferenceSession for Writer {
         scores[next as usize] = 1.0;
         Ok(scores)
     }
+
+    /// Returns the numbers of tokens before and in the text.
+    fn pooled(
+        &mut self,
+        tokens: &[u32],
+        pooling: EmbeddingPooling,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<f32>, LocalModelError> {
+        assert_eq!(pooling, EmbeddingPooling::Last);
+        match is_cancelled() {
+            true => Err(LocalModelError::Cancelled),
+            false => Ok(vec![self.tokens.len() as f32, tokens.len() as f32, 0.5]),
+        }
+    }
 }
 
 fn host(text: &str, loads: &Arc<AtomicUsize>, idle: Duration) -> Arc<ModelHost> {
@@ -71,7 +86,8 @@ fn host(text: &str, loads: &Arc<AtomicUsize>, idle: Duration) -> Arc<ModelHost> 
         let tokenizer = Tokenizer::from_header(&header).unwrap();
         let wanted = Arc::new(tokenizer.encode(&text));
         let weights = Box::new(Writer { wanted, tokens: Vec::new(), prompt: 0 });
-        Ok(LoadedModel { tokenizer, template: ChatTemplate::new(None)?, window: 4096, weights })
+        let pooling = (text != "no embeddings").then_some(EmbeddingPooling::Last);
+        Ok(LoadedModel { tokenizer, template: ChatTemplate::new(None)?, window: 4096, pooling, weights })
     };
     ModelHost::new(Arc::new(load), idle)
 }
@@ -229,4 +245,37 @@ async fn idle_model_is_released_and_loaded_again() {
         }
     }
     assert_eq!(loads.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn texts_of_a_batch_have_separate_vectors_in_their_order() {
+    let loads = Arc::default();
+    let host = host("hello", &loads, Duration::from_secs(60));
+    let token = CancellationToken::new();
+    let one = host.embed(vec!["hello".into()], &token).await.unwrap();
+    let batch = host.embed(vec!["the read".into(), "hello".into()], &token).await.unwrap();
+    assert_eq!((batch.vectors.len(), &batch.vectors[1]), (2, &one.vectors[0]));
+    assert!(batch.vectors[0] != batch.vectors[1] && batch.tokens > one.tokens);
+    for vector in &batch.vectors {
+        let length: f32 = vector.iter().map(|number| number * number).sum();
+        // Each text begins without the tokens of the one before.
+        assert!((length - 1.0).abs() < 1e-5 && vector[0] == 0.0, "{vector:?}");
+    }
+    assert_eq!((host.embed(Vec::new(), &token).await.unwrap().vectors.len(), loads.load(Ordering::SeqCst)), (0, 1));
+}
+
+#[tokio::test]
+async fn texts_without_an_embedding_are_typed_errors() {
+    let token = CancellationToken::new();
+    let embed = async |model: &str, text: String, token: &CancellationToken| {
+        host(model, &Arc::default(), Duration::from_secs(60)).embed(vec![text], token).await.unwrap_err()
+    };
+    assert!(matches!(embed("no embeddings", "x".into(), &token).await, LocalModelError::NoEmbeddings));
+    assert!(matches!(
+        embed("hello", "x".repeat(5_000), &token).await,
+        LocalModelError::TextLength { window: 4096, .. }
+    ));
+    assert!(matches!(embed("hello", String::new(), &token).await, LocalModelError::TextLength { tokens: 0, .. }));
+    token.cancel();
+    assert!(matches!(embed("hello", "x".into(), &token).await, LocalModelError::Cancelled));
 }

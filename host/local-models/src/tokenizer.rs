@@ -28,6 +28,8 @@ pub struct Tokenizer {
     control: BTreeSet<u32>,
     scheme: Scheme,
     first: Option<u32>,
+    /// The token that ends a text, where the model expects one.
+    last: Option<u32>,
     endings: BTreeSet<u32>,
 }
 
@@ -86,7 +88,8 @@ impl Tokenizer {
         endings.extend(whole.iter().filter(|(token, _)| ENDINGS.contains(&token.as_str())).map(|(_, id)| *id));
         let is_llama = matches!(scheme, Scheme::Pieces { .. });
         let first = id("bos").filter(|_| header.flag("tokenizer.ggml.add_bos_token").unwrap_or(is_llama));
-        Ok(Self { pieces, whole, openers, control, scheme, first, endings })
+        let last = id("eos").filter(|_| header.flag("tokenizer.ggml.add_eos_token") == Some(true));
+        Ok(Self { pieces, whole, openers, control, scheme, first, last, endings })
     }
 
     /// Returns the number of tokens.
@@ -136,6 +139,13 @@ impl Tokenizer {
         if tokens.first().is_some_and(|token| Some(*token) == self.first) {
             tokens.remove(0);
         }
+        tokens
+    }
+
+    /// Returns the tokens of a text that stands alone. Control tokens in it are letters.
+    pub fn encode_whole(&self, text: &str) -> Vec<u32> {
+        let mut tokens = self.encode(&self.protected(text));
+        tokens.extend(self.last);
         tokens
     }
 

@@ -8,6 +8,7 @@ use crate::error::{GgufError, LocalModelError};
 use crate::gguf::GgufHeader;
 use crate::inference::LoadedModel;
 use crate::memory::available_memory;
+use crate::pooling::EmbeddingPooling;
 use crate::tokenizer::Tokenizer;
 use pinion_files::open::open_file;
 use std::path::Path;
@@ -38,7 +39,8 @@ pub fn load_model(path: &Path) -> Result<LoadedModel, LocalModelError> {
         EngineError::File(error) => in_file(error),
         EngineError::Candle(error) => error.into(),
     })?;
-    Ok(LoadedModel { tokenizer, template, window: sizes.window, weights: Box::new(SharedWeights(Arc::new(weights))) })
+    let (window, pooling) = (sizes.window, EmbeddingPooling::from_header(&header));
+    Ok(LoadedModel { tokenizer, template, window, pooling, weights: Box::new(SharedWeights(Arc::new(weights))) })
 }
 
 /// The sizes in the metadata of a model.

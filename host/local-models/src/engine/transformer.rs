@@ -5,6 +5,7 @@ use super::attention::{HeadShape, KeyValues, Rotation, add, add_bias, attend, ga
 use super::weights::WeightMatrix;
 use crate::error::LocalModelError;
 use crate::inference::{InferenceSession, ModelWeights};
+use crate::pooling::EmbeddingPooling;
 use candle_core::quantized::QTensor;
 use candle_core::{Device, Tensor};
 use std::sync::Arc;
@@ -109,6 +110,30 @@ impl InferenceSession for TransformerSession {
         let weights = &self.weights;
         let last = &last[last.len() - weights.width..];
         weights.output.apply(&normalized(last, &weights.norm, weights.epsilon))
+    }
+
+    fn pooled(
+        &mut self,
+        tokens: &[u32],
+        pooling: EmbeddingPooling,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<f32>, LocalModelError> {
+        let weights = self.weights.clone();
+        let mut pooled = vec![0.0; weights.width];
+        for batch in tokens.chunks(BATCH) {
+            let vectors = normalized(&self.compute(batch, is_cancelled)?, &weights.norm, weights.epsilon);
+            self.tokens.extend(batch);
+            match pooling {
+                EmbeddingPooling::Mean => {
+                    vectors.chunks_exact(weights.width).for_each(|vector| add(&mut pooled, vector));
+                }
+                EmbeddingPooling::Last => pooled = vectors[vectors.len() - weights.width..].to_vec(),
+            }
+        }
+        if pooling == EmbeddingPooling::Mean {
+            pooled.iter_mut().for_each(|number| *number /= tokens.len() as f32);
+        }
+        Ok(pooled)
     }
 }
 
