@@ -1,5 +1,6 @@
 //! Packages of plugins, from a source to a call: consent, updates, versions, and changes by others.
 
+mod pairs;
 mod registry;
 
 use pinion_tests::{Ended, Pinion, guest};

@@ -68,6 +68,11 @@ pub(crate) trait Capability {
         Self::phrase(ask).to_owned()
     }
 
+    /// Returns the part of an ask that an earlier one does not cover.
+    fn beyond(_known: &Self::Ask, asked: Self::Ask) -> Self::Ask {
+        asked
+    }
+
     /// The part of an ask without which a tool with these effects cannot work at all.
     fn needed(_ask: Self::Ask, _declared: Authority) -> Self::Ask {
         Self::Ask::default()

@@ -127,7 +127,8 @@ macro_rules! tables {
                 $(
                     $(#[$cfg])?
                     if other.$name.partial_cmp(&self.$name).is_none_or(Ordering::is_gt) {
-                        phrases.push($name::$Capability::detailed(other.$name.clone()));
+                        let beyond = $name::$Capability::beyond(&self.$name, other.$name.clone());
+                        phrases.push($name::$Capability::detailed(beyond));
                     }
                 )+
                 phrases

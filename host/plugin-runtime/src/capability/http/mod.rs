@@ -83,6 +83,16 @@ impl Capability for Http {
         }
     }
 
+    fn beyond(known: &Ask, asked: Ask) -> Ask {
+        match asked {
+            HttpAsk::Rules(rules) => {
+                let is_new = |rule: &Rule| !known.rules().iter().any(|known| known.includes(rule));
+                HttpAsk::from_rules(rules.into_iter().filter(is_new).collect())
+            }
+            asked => asked,
+        }
+    }
+
     fn needed(ask: Ask, declared: Authority) -> Ask {
         if declared.network { ask } else { HttpAsk::Nothing }
     }

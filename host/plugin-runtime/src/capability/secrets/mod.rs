@@ -116,6 +116,13 @@ impl Capability for Secrets {
         }
     }
 
+    fn beyond(known: &Ask, asked: Ask) -> Ask {
+        match (known, asked) {
+            (Ask::Names(known), Ask::Names(asked)) => Ask::for_names(asked.difference(known).cloned().collect()),
+            (_, asked) => asked,
+        }
+    }
+
     fn line(ask: Ask) -> String {
         match ask {
             Ask::Names(names) => format!("secrets = [\"{}\"]", joined(&names, "\", \"")),

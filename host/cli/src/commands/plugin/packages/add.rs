@@ -1,6 +1,6 @@
 //! Installing a package, and newer versions of it.
 
-use super::compare::growth;
+use super::compare::changes;
 use super::current_grants::current_grants;
 use super::fetch::{Fetched, fetch};
 use super::review::{about, described};
@@ -112,8 +112,8 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
         true => key.as_str().to_owned(),
         false => format!("{} (seen for the first time)", key.as_str()),
     });
-    let grown = match active {
-        Some(active) => Some(growth(&read_active(&store, active)?, package)),
+    let changed = match active {
+        Some(active) => Some(changes(&read_active(&store, active)?, package)),
         None => None,
     };
     let mut shown = about(fetched, signed.as_deref());
@@ -121,12 +121,12 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
     if let Some(moved) = moved {
         let source = shown_source(&moved.source);
         shown.line(text!("  {} {} {} from {}", left("replaces", 10), package.name, moved.version, source));
-    } else if let (Some(active), Some(grown)) = (active, &grown) {
+    } else if let (Some(active), Some(changed)) = (active, &changed) {
         shown = text!("{} {} -> {}\n", package.name, active.version, package.version);
-        grown.iter().for_each(|part| shown.line(text!("  + {}", Text::block(part))));
+        changed.lines().for_each(|line| shown.line(line));
     }
     // The user agreed to another source, so that a package of the same name from here is a new one to them.
-    let needs_answer = moved.is_some() || grown.as_ref().is_none_or(|grown| !grown.is_empty());
+    let needs_answer = moved.is_some() || changed.as_ref().is_none_or(|changed| !changed.grown.is_empty());
     agree(&shown, package, needs_answer, answers)?;
     let current = active.map(|active| current_grants(base, &store, active)).transpose()?.unwrap_or_default();
     let granted = package.components.iter().map(|component| {
@@ -146,7 +146,8 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
     };
     store.install(&request, &HostReader).map_err(store_failure)?;
     let mut report = described(fetched, request.signer.as_deref());
-    report["grown"] = json!(grown);
+    report["grown"] = json!(changed.as_ref().map(|changed| &changed.grown));
+    report["reworded"] = json!(changed.as_ref().map(|changed| &changed.reworded));
     report["updated"] = json!(true);
     Ok(InstalledReport { report, text: text!("installed {} {}\n", package.name, package.version) })
 }

@@ -1,61 +1,102 @@
-//! The difference of two versions: only additions, in the words of grants.
+//! The difference of two versions: only additions, in the words of grants, and changed texts.
 
+use super::described_tools::DescribedVersion;
 use super::fetch::fetch;
 use super::review;
 use super::store_failure::store_failure;
-use crate::commands::plugin::show::describe;
-use pinion_agent::ToolDefinition;
+use pinion_agent::hook::HookPoint;
 use pinion_app::failure::Result;
 use pinion_app::plugins::installed::HostReader;
 use pinion_app::workspace_base::Base;
 use pinion_console::output::{Text, json, print, text, written};
-use pinion_packages::{Package, PackageFiles};
-use pinion_plugin_runtime::{Ceiling, Inspection, PluginInfo};
+use pinion_packages::{Package, PackageFiles, PackagedComponent};
+use pinion_plugin_runtime::{Ceiling, Inspection};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
-/// Returns the additions of a package's binaries to an earlier version. Runs nothing.
-pub(super) fn growth(old: &Package, new: &Package) -> Vec<String> {
-    let mut grown = Vec::new();
+/// Interfaces of the contract that give a component no authority.
+const WITHOUT_AUTHORITY: [&str; 4] =
+    ["pinion:plugin/types", "pinion:plugin/log", "pinion:plugin/progress", "pinion:plugin/cancellation"];
+
+/// The changes of a later version that the user sees.
+#[derive(Debug, Default)]
+pub(super) struct VersionChanges {
+    /// Additions, which need an agreement.
+    pub(super) grown: Vec<String>,
+    /// Texts that changed, which need none.
+    pub(super) reworded: Vec<String>,
+}
+
+impl VersionChanges {
+    /// Returns one line for each change, additions first.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Text> + '_ {
+        let grown = self.grown.iter().map(|part| text!("  + {}", Text::block(part)));
+        grown.chain(self.reworded.iter().map(|part| text!("  ~ {}", Text::block(part))))
+    }
+}
+
+/// Returns the changes of a package's binaries and other content since an earlier version. Runs nothing.
+pub(super) fn changes(old: &Package, new: &Package) -> VersionChanges {
+    let mut changes = VersionChanges::default();
     for component in &new.components {
-        let name = &component.facts.name;
-        let before = old.components.iter().find(|before| before.facts.name == *name);
-        let Some(inspection) = inspected(new, &component.path) else { continue };
-        let earlier = before.and_then(|before| inspected(old, &before.path));
-        if earlier.is_none() {
-            grown.push(format!("plugin `{name}` is new"));
-        }
-        let ceiling = |inspection: &Inspection| Ceiling {
-            asks: inspection.manifest.capabilities.clone(),
-            lifetime: inspection.manifest.lifetime,
-            ..Ceiling::default()
-        };
-        let known = earlier.as_ref().map(ceiling).unwrap_or_default();
-        grown
-            .extend(known.excess(&ceiling(&inspection)).into_iter().map(|phrase| format!("`{name}` asks to {phrase}")));
-        let imports = |inspection: Option<&Inspection>| -> BTreeSet<String> {
-            let imports = inspection.into_iter().flat_map(|inspection| &inspection.imports);
-            imports.map(|import| import.split('@').next().unwrap_or_default().to_owned()).collect()
-        };
-        let (now, then) = (imports(Some(&inspection)), imports(earlier.as_ref()));
-        grown.extend(
-            now.difference(&then).filter(|_| earlier.is_some()).map(|import| format!("`{name}` imports {import}")),
-        );
-        if inspection.exports.has_hooks() && !earlier.as_ref().is_some_and(|earlier| earlier.exports.has_hooks()) {
-            grown.push(format!("`{name}` has hooks"));
+        let Some(inspection) = inspected(new, component) else { continue };
+        let earlier = component_of(old, component).and_then(|before| inspected(old, before));
+        changes.grown.extend(component_growth(&component.facts.name, earlier.as_ref(), &inspection));
+    }
+    let known = review::parts(old);
+    for part in review::parts(new) {
+        let before = known.iter().find(|known| (known.kind, &known.name) == (part.kind, &part.name));
+        match before {
+            None => changes.grown.push(format!("{} is new{}", part.label(), part.about())),
+            Some(before) if before.content == part.content => {}
+            Some(_) if part.runs => changes.grown.push(format!("{} is another one{}", part.label(), part.about())),
+            Some(_) => changes.reworded.push(format!("{} has other content", part.label())),
         }
     }
-    let known: BTreeSet<String> =
-        review::content(old).into_iter().map(|(kind, value)| format!("{kind}: {value}")).collect();
-    let content = review::content(new).into_iter().map(|(kind, value)| format!("{kind}: {value}"));
-    grown.extend(content.filter(|part| !known.contains(part)));
+    changes
+}
+
+/// Returns the additions of a component to its earlier version, if there is one.
+fn component_growth(name: &str, earlier: Option<&Inspection>, inspection: &Inspection) -> Vec<String> {
+    let mut grown = Vec::new();
+    if earlier.is_none() {
+        grown.push(format!("plugin `{name}` is new"));
+    }
+    let ceiling = |inspection: &Inspection| Ceiling {
+        asks: inspection.manifest.capabilities.clone(),
+        lifetime: inspection.manifest.lifetime,
+        ..Ceiling::default()
+    };
+    let known = earlier.map(ceiling).unwrap_or_default();
+    grown.extend(known.excess(&ceiling(inspection)).into_iter().map(|phrase| format!("`{name}` asks to {phrase}")));
+    if let Some(earlier) = earlier {
+        let then = imports(earlier);
+        let new = imports(inspection).into_iter().filter(|import| !then.contains(import));
+        grown.extend(new.map(|import| format!("`{name}` imports {import}")));
+    }
+    for point in HookPoint::ALL {
+        if inspection.exports.has_hook(point) && !earlier.is_some_and(|earlier| earlier.exports.has_hook(point)) {
+            grown.push(format!("`{name}` has the hook `{}`", point.name()));
+        }
+    }
     grown
 }
 
-fn inspected(package: &Package, path: &str) -> Option<Inspection> {
-    Inspection::from_file(package.files.get(path)?, Path::new(path)).ok()
+/// Returns the imports that can give a component authority, without their versions.
+fn imports(inspection: &Inspection) -> BTreeSet<String> {
+    let notable = inspection.imports.iter().filter(|import| review::is_notable(import));
+    let names = notable.map(|import| import.split('@').next().unwrap_or_default().to_owned());
+    names.filter(|name| !WITHOUT_AUTHORITY.contains(&name.as_str())).collect()
+}
+
+fn inspected(package: &Package, component: &PackagedComponent) -> Option<Inspection> {
+    Inspection::from_file(package.files.get(&component.path)?, Path::new(&component.path)).ok()
+}
+
+/// Returns the component of another version that has the same name.
+fn component_of<'a>(package: &'a Package, component: &PackagedComponent) -> Option<&'a PackagedComponent> {
+    package.components.iter().find(|other| other.facts.name == component.facts.name)
 }
 
 /// Returns the package of a source, or an installed version as `NAME` or `NAME@VERSION`.
@@ -80,58 +121,32 @@ async fn resolve(base: &Base, text: &str) -> Result<Package> {
     fetch(base, text).await.map(|fetched| fetched.package)
 }
 
-/// Prints the additions of one package to another.
+/// Prints the changes from one package to another.
 pub(super) async fn diff(base: &Base, old: &str, new: &str, as_json: bool) -> Result<()> {
     let (old, new) = (resolve(base, old).await?, resolve(base, new).await?);
-    let mut grown = growth(&old, &new);
+    let mut changes = changes(&old, &new);
     for component in &new.components {
-        let before = old.components.iter().find(|before| before.facts.name == component.facts.name);
-        let Some(before) = before.filter(|before| before.digest != component.digest) else { continue };
-        let bytes = |package: &Package, path: &str| package.files.get(path).unwrap_or_default().to_owned();
-        let earlier = describe(base, &bytes(&old, &before.path), &before.path).await?;
-        let later = describe(base, &bytes(&new, &component.path), &component.path).await?;
-        grown.extend(tools(&earlier, &later));
-        if before.facts.description != component.facts.description {
-            grown.push(format!("`{}` describes itself differently", component.facts.name));
+        let before = component_of(&old, component);
+        if before.is_some_and(|before| before.digest == component.digest) {
+            continue;
         }
+        let earlier = match before {
+            Some(before) => DescribedVersion::load(base, &old, before).await?,
+            None => DescribedVersion::default(),
+        };
+        if before.is_some_and(|before| before.facts.description != component.facts.description) {
+            changes.reworded.push(format!("`{}` describes itself differently", component.facts.name));
+        }
+        DescribedVersion::load(base, &new, component).await?.compare(&earlier, &mut changes);
     }
     if as_json {
-        return written(json(&json!({ "from": old.version, "to": new.version, "grown": grown })));
+        let VersionChanges { grown, reworded } = changes;
+        return written(json(&json!({ "from": old.version, "to": new.version, "grown": grown, "reworded": reworded })));
     }
     let mut text = text!("{} {} -> {}\n", new.name, old.version, new.version);
-    if grown.is_empty() {
+    if changes.grown.is_empty() {
         text.line(text!("  nothing grew"));
     }
-    grown.iter().for_each(|part| text.line(text!("  + {}", Text::block(part))));
+    changes.lines().for_each(|line| text.line(line));
     print(&text)
-}
-
-/// A component with its tools, as the runtime loaded it without grants.
-type DescribedTools = (PluginInfo, Vec<Arc<ToolDefinition>>);
-
-/// Returns the tools that are new, declare more effects, or changed their schema or description.
-fn tools((old_info, old): &DescribedTools, (new_info, new): &DescribedTools) -> Vec<String> {
-    let declared =
-        |info: &PluginInfo, name: &str| info.offered.tools.get(name).copied().unwrap_or_default().effect_names();
-    let mut grown = Vec::new();
-    for tool in new {
-        let name = &tool.name;
-        let Some(before) = old.iter().find(|before| before.name == *name) else {
-            let effects = declared(new_info, name).join(", ");
-            grown.push(format!("tool `{name}` is new ({})", if effects.is_empty() { "no effects" } else { &effects }));
-            continue;
-        };
-        let known = declared(old_info, name);
-        let more: Vec<&str> = declared(new_info, name).into_iter().filter(|effect| !known.contains(effect)).collect();
-        if !more.is_empty() {
-            grown.push(format!("tool `{name}` declares {}", more.join(", ")));
-        }
-        if before.input_schema != tool.input_schema {
-            grown.push(format!("tool `{name}` takes other arguments"));
-        }
-        if before.description != tool.description {
-            grown.push(format!("tool `{name}` is described differently"));
-        }
-    }
-    grown
 }

@@ -3,6 +3,7 @@
 mod add;
 mod compare;
 mod current_grants;
+mod described_tools;
 mod fetch;
 mod manage;
 mod publish;
@@ -75,7 +76,7 @@ pub(crate) enum PackageCommand {
     },
     /// Show the additions of a package or component compared with an earlier one
     ///
-    /// Loads the components without granting them anything, to compare their tools.
+    /// Loads the components without granting them anything, to compare their tools. Lists changed texts, too.
     Diff {
         /// Source or installed `NAME[@VERSION]` of the old package
         old: String,

@@ -49,37 +49,115 @@ pub(super) fn about(fetched: &Fetched, signer: Option<&str>) -> Text {
     text
 }
 
-/// Lists the parts of a package that are not components.
-pub(super) fn content(package: &Package) -> Vec<(&'static str, String)> {
-    let mut content = Vec::new();
+/// A part of a package that is not a component.
+pub(super) struct PackagePart {
+    /// The kind in the words of lists, such as `skill`.
+    pub(super) kind: &'static str,
+    /// Its name.
+    pub(super) name: String,
+    /// True if it runs or connects once the user allows it.
+    pub(super) runs: bool,
+    /// The program or address of a server; empty for texts.
+    pub(super) place: String,
+    /// The bytes that a later version is compared with.
+    pub(super) content: Vec<u8>,
+}
+
+impl PackagePart {
+    /// Returns the kind and the name in a sentence.
+    pub(super) fn label(&self) -> String {
+        format!("{} `{}`", self.kind, self.name)
+    }
+
+    /// Returns the place after a colon, if there is one.
+    pub(super) fn about(&self) -> String {
+        if self.place.is_empty() { String::new() } else { format!(": {}", self.place) }
+    }
+}
+
+/// Returns the parts of a package that are not components.
+pub(super) fn parts(package: &Package) -> Vec<PackagePart> {
+    let mut parts = Vec::new();
     let named = |prefix: &str, end: &str| -> Vec<String> {
         let paths =
             package.files.paths().filter_map(|path| path.strip_prefix(prefix)?.strip_prefix('/')?.strip_suffix(end));
         paths.filter(|name| !name.contains('/')).map(str::to_owned).collect()
     };
     if package.has_skills {
-        content.push(("skills", named("skills", "/SKILL.md").join(" ")));
+        parts.extend(named("skills", "/SKILL.md").into_iter().map(|name| {
+            // A skill is a directory, whose files its text refers to.
+            let directory = format!("skills/{name}/");
+            let files = package.files.iter().filter(|(path, _)| path.starts_with(&directory));
+            let content = files.flat_map(|(path, bytes)| [path.as_bytes(), b"\0", bytes, b"\0"].concat()).collect();
+            PackagePart { kind: "skill", name, runs: false, place: String::new(), content }
+        }));
     }
     for directory in &package.prompts {
-        content.push(("prompts", named(directory, ".md").join(" ")));
+        parts.extend(named(directory, ".md").into_iter().map(|name| {
+            let content = package.files.get(&format!("{directory}/{name}.md")).unwrap_or_default().to_owned();
+            PackagePart { kind: "prompt", name, runs: false, place: String::new(), content }
+        }));
     }
     if let Some(path) = &package.servers {
         let servers: Value = serde_json::from_slice(package.files.get(path).unwrap_or_default()).unwrap_or_default();
         for (name, server) in servers["mcpServers"].as_object().into_iter().flatten() {
-            let place = server["command"].as_str().or_else(|| server["url"].as_str()).unwrap_or_default();
-            content.push(("MCP server", format!("{name}: {place} (add it with: pinion mcp add)")));
+            let content = server.to_string().into_bytes();
+            parts.push(PackagePart {
+                kind: "MCP server",
+                name: name.clone(),
+                runs: true,
+                place: place(server),
+                content,
+            });
         }
     }
+    parts
+}
+
+/// Returns the program of a server with its arguments and the names of its variables, or its address.
+fn place(server: &Value) -> String {
+    let words = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let Some(command) = server["command"].as_str() else {
+        return server["url"].as_str().unwrap_or_default().to_owned();
+    };
+    let mut place = [vec![command.to_owned()], words(&server["args"])].concat().join(" ");
+    let variables: Vec<&str> = server["env"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    if !variables.is_empty() {
+        place.push_str(&format!(" (with {})", variables.join(", ")));
+    }
+    place
+}
+
+/// Lists the parts of a package that are not components.
+pub(super) fn content(package: &Package) -> Vec<(&'static str, String)> {
+    let parts = parts(package);
+    let mut content = Vec::new();
+    for (kind, plural) in [("skill", "skills"), ("prompt", "prompts")] {
+        let names: Vec<&str> = parts.iter().filter(|part| part.kind == kind).map(|part| part.name.as_str()).collect();
+        if !names.is_empty() {
+            content.push((plural, names.join(" ")));
+        }
+    }
+    let servers = parts.iter().filter(|part| part.runs);
+    content.extend(
+        servers.map(|part| (part.kind, format!("{}{} (add it with: pinion mcp add)", part.name, part.about()))),
+    );
     content
+}
+
+/// Returns whether an import says something about a component: not the common ones of WASI, which every toolchain adds.
+pub(super) fn is_notable(import: &str) -> bool {
+    let notable = ["wasi:http/", "wasi:keyvalue/", "wasi:sockets/"];
+    !import.starts_with("wasi:") || notable.iter().any(|begin| import.starts_with(begin))
 }
 
 /// Returns the interfaces that a component imports, without WASI's common ones.
 pub(super) fn imports(package: &Package, path: &str) -> Vec<String> {
     let inspection = package.files.get(path).and_then(|bytes| Inspection::from_file(bytes, Path::new(path)).ok());
     let imports = inspection.map(|inspection| inspection.imports).unwrap_or_default();
-    let notable = ["wasi:http/", "wasi:keyvalue/", "wasi:sockets/"];
-    let is_notable = |name: &String| !name.starts_with("wasi:") || notable.iter().any(|begin| name.starts_with(begin));
-    imports.into_iter().filter(is_notable).collect()
+    imports.into_iter().filter(|import| is_notable(import)).collect()
 }
 
 /// Describes a package for programs.
