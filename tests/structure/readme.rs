@@ -45,6 +45,7 @@ const COMMANDS: &[(&str, By)] = &[
     ("pinion plugin update", File("tests/product/packages/mod.rs", r#"["plugin", "update"]"#)),
     ("pinion plugin diff ", File("tests/product/packages/mod.rs", r#"["plugin", "diff", "#)),
     ("pinion plugin outdated", File("tests/product/packages/registry.rs", r#"["plugin", "outdated", "#)),
+    ("pinion plugin storage ", File("tests/product/packages/values.rs", r#"["plugin", "storage", "#)),
     ("pinion plugin replay ", File("tests/product/replay.rs", r#"["plugin", "replay", "#)),
     ("pinion report ", File("tests/product/replay.rs", r#"["report", "#)),
     ("pinion mcp add ", File("tests/product/mcp_command.rs", r#"["mcp", "add", "files", "#)),

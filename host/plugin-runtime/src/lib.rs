@@ -140,7 +140,9 @@ pub use pinion_plugin_offers::offer::{ActionInfo, CommandDefinition};
 pub use pinion_plugin_programs::{
     AfterProgram, ConfinedProgram, Confinement, PlainProgram, ProgramGroup, guard_for_parent, guard_programs,
 };
-pub use pinion_plugin_storage::{PluginStorage, StoredPlugin, StoredScope};
+pub use pinion_plugin_storage::{
+    ExportedValues, MAX_EXPORT_BYTES, PluginIdentity, PluginStorage, StoredPlugin, StoredScope, TransferError,
+};
 pub use pinion_workspace::grants::access::FileAccess;
 pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};
 pub use pinion_workspace::paths::real::without_links;

@@ -41,7 +41,7 @@ pub struct StoredScope {
     pub bytes: u64,
     /// The file is damaged.
     pub is_damaged: bool,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl PluginStorage {

@@ -82,9 +82,14 @@ impl StorageLocation {
 
     /// The values of a plugin in one workspace, by the path of its root without links.
     pub fn of_workspace(root: &Path, identity: &PluginIdentity, workspace: &Path) -> Self {
-        let digest = blake3::hash(workspace.as_os_str().as_encoded_bytes()).to_hex();
         let owner = owner(identity, Some(workspace.display().to_string()));
-        Self::new(root, ["plugins", identity.key()], &format!("workspace-{}", &digest[..32]), owner)
+        Self::new(root, ["plugins", identity.key()], &Self::workspace_name(workspace), owner)
+    }
+
+    /// Returns the name of the files of a workspace, without their extension.
+    pub(crate) fn workspace_name(workspace: impl AsRef<Path>) -> String {
+        let digest = blake3::hash(workspace.as_ref().as_os_str().as_encoded_bytes()).to_hex();
+        format!("workspace-{}", &digest[..32])
     }
 
     /// The values of a plugin in one session.

@@ -378,7 +378,7 @@ impl RecordIndex {
 }
 
 /// Checks the length of a key.
-fn check_key(key: &str) -> Result<(), StoreError> {
+pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
     match key.len() {
         0 => Err(StoreError::Invalid("the key is empty".to_owned())),
         bytes if bytes > MAX_KEY => Err(StoreError::Invalid(format!("the key has {bytes} bytes, more than {MAX_KEY}"))),
@@ -387,7 +387,7 @@ fn check_key(key: &str) -> Result<(), StoreError> {
 }
 
 /// Returns an id that is unique to a file.
-fn unused_id() -> FileId {
+pub(crate) fn unused_id() -> FileId {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut hasher = blake3::Hasher::new();

@@ -2,6 +2,7 @@
 
 mod pairs;
 mod registry;
+mod values;
 
 use pinion_tests::{Ended, Pinion, guest};
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@ use crate::load_error::LoadError;
 use crate::manifest::{Inspection, ManifestError};
 use pinion_plugin_engine::{SourceName, read_component};
 use pinion_plugin_storage::PluginIdentity;
+use pinion_workspace::paths::real::without_links;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -142,6 +143,14 @@ impl PluginSource {
         }
     }
 
+    /// Returns the owner of the values that the plugin `name` from this source stores.
+    pub fn storage_identity(&self, name: &str) -> PluginIdentity {
+        match self {
+            Self::BuiltIn { .. } => self.identity(None, name),
+            Self::File { path, .. } => self.identity(Some(&without_links(path)), name),
+        }
+    }
+
     /// The identity of the plugin `name` from this source, whose file `path` identifies.
     pub(crate) fn identity(&self, path: Option<&Path>, name: &str) -> PluginIdentity {
         let origin = match self {
@@ -209,7 +218,6 @@ impl Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_workspace::paths::real::without_links;
 
     fn file(path: &Path, origin: FileOrigin, name: &str) -> PluginIdentity {
         PluginSource::File { path: path.to_owned(), origin }.identity(Some(&without_links(path)), name)

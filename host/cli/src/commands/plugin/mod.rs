@@ -245,19 +245,10 @@ enum PluginCommand {
         #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to revoke [default: all]"))]
         capabilities: Vec<String>,
     },
-    /// Show or remove the stored values of plugins
+    /// Show, export, import or remove the stored values of plugins
     ///
     /// Values belong to a plugin in one file: another file of the same name has its own. They stay when the file is removed.
-    Storage {
-        /// Name, file or key of the plugin [default: all plugins]
-        plugin: Option<String>,
-        /// Permanently remove all values of the plugin, in every workspace and session
-        #[arg(long, requires = "plugin")]
-        clear: bool,
-        /// Do not ask for confirmation
-        #[arg(short, long, requires = "clear")]
-        yes: bool,
-    },
+    Storage(storage::StorageArguments),
     #[command(flatten)]
     Packages(packages::PackageCommand),
 }
@@ -314,7 +305,7 @@ impl PluginCommand {
             | Self::Bench { json, .. }
             | Self::Replay { json, .. } => *json,
             Self::Packages(command) => command.is_json(),
-            Self::Grant { .. } | Self::Revoke { .. } | Self::Storage { .. } => false,
+            Self::Grant { .. } | Self::Revoke { .. } | Self::Storage(_) => false,
         }
     }
 
@@ -376,7 +367,7 @@ impl PluginCommand {
             Self::Info { plugin, json } => show::info(base, &plugin, json).await,
             Self::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
             Self::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
-            Self::Storage { plugin, clear, yes } => storage::run(base, plugin.as_deref(), clear, yes),
+            Self::Storage(arguments) => arguments.run(base).await,
             Self::Call { plugin, tool, arguments, more, json } => {
                 call::run(base, &plugin, &tool, &arguments, &more, json).await
             }
