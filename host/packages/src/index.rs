@@ -3,6 +3,7 @@
 use crate::json::parse_strict;
 use crate::package::is_package_name;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Maximum entries.
 const MAX_ENTRIES: usize = 20_000;
@@ -84,6 +85,18 @@ impl PackageIndex {
         });
         found.dedup_by(|later, first| later.name == first.name);
         found
+    }
+
+    /// Returns the newest release of each package.
+    pub fn newest(&self) -> HashMap<&str, &IndexEntry> {
+        let mut newest: HashMap<&str, &IndexEntry> = HashMap::new();
+        for entry in &self.entries {
+            let best = newest.entry(&entry.name).or_insert(entry);
+            if compare_versions(&entry.version, &best.version).is_gt() {
+                *best = entry;
+            }
+        }
+        newest
     }
 
     /// Returns the release of a package with this version, or the newest one.

@@ -1,5 +1,6 @@
 //! Packages of plugins, from a source to a call: consent, updates, versions, and changes by others.
 
+mod many;
 mod pairs;
 mod registry;
 mod values;

@@ -179,10 +179,11 @@ pub(super) async fn outdated(base: &Base, as_json: bool) -> Result<()> {
         Some(_) => usable_indexes(base).await?,
         None => Vec::new(),
     };
+    let newest: Vec<_> = indexes.iter().map(PackageIndex::newest).collect();
     let (mut text, mut found, mut unknown) = (Text::default(), Vec::new(), Vec::new());
     for package in &lock.packages {
         let Some(active) = package.active_release() else { continue };
-        match indexes.iter().find_map(|index| index.release(&package.name, None)) {
+        match newest.iter().find_map(|newest| newest.get(package.name.as_str())) {
             Some(entry) if compare_versions(&entry.version, &active.version).is_gt() => {
                 text.line(text!("{} {} -> {}", package.name, active.version, entry.version));
                 found.push(json!({ "name": package.name, "installed": active.version, "newest": entry.version }));
