@@ -6,13 +6,14 @@ use pinion_app::files::private::open_file;
 use pinion_app::workspace_base::Base;
 use pinion_console::output::count;
 use pinion_exclusions::FileId;
+use pinion_pictures::{FittedImage, MAX_PICTURE_BYTES, fit};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum bytes of a picture that are read; models accept fewer.
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// Maximum bytes of a picture that is read. Models accept fewer, and get a smaller copy.
+const MAX_BYTES: u64 = MAX_PICTURE_BYTES as u64;
 /// Maximum number of pictures of a message.
 const MAX_IMAGES: usize = 16;
 
@@ -51,9 +52,9 @@ impl Prompt {
     }
 }
 
-/// Returns a message with its pictures and the pictures that its text names, and the reasons why some are missing. A
-/// model that is known not to accept pictures gets only the text, because the vendor would reject this request and all
-/// that follow.
+/// Returns a message with its pictures and the pictures that its text names, and a notice for each that is missing or
+/// scaled down. A model that is known not to accept pictures gets only the text, because the vendor would reject this
+/// request and all that follow.
 pub(crate) fn with_images(base: &Base, model: &str, prompt: Prompt) -> (Message, Vec<String>) {
     let naming = prompt.text.clone();
     with_images_named_in(base, model, prompt, &naming)
@@ -69,17 +70,22 @@ pub(crate) fn with_images_named_in(base: &Base, model: &str, prompt: Prompt, nam
     if is_blind && !images.is_empty() {
         problems.push(format!("{} not attached: {BLIND}", count(images.len() as u64, "picture")));
     }
-    let mut images: Vec<Content> = images.into_iter().filter(|_| !is_blind).map(Content::Image).collect();
-    for name in names(naming).into_iter().take(MAX_IMAGES) {
-        let image = if is_blind { Err(BLIND.to_owned()) } else { read(base, name) };
-        match image {
-            Ok(image) => images.push(Content::Image(image)),
-            Err(problem) => problems.push(format!("`{name}` is not attached: {problem}")),
+    let given = images.into_iter().filter(|_| !is_blind).map(|image| ("a picture".to_owned(), Ok(image)));
+    let read = |name| if is_blind { Err(BLIND.to_owned()) } else { read(base, name) };
+    let named = names(naming).into_iter().take(MAX_IMAGES).map(|name| (format!("`{name}`"), read(name)));
+    let mut fitted = Vec::new();
+    for (name, image) in given.chain(named) {
+        match image.and_then(|image| fit(image).map_err(|problem| problem.to_string())) {
+            Ok(FittedImage { image, scaled }) => {
+                problems.extend(scaled.map(|sizes| format!("{name} was scaled down from {sizes}")));
+                fitted.push(Content::Image(image));
+            }
+            Err(problem) => problems.push(format!("{name} is not attached: {problem}")),
         }
     }
     let mut message = Message::user(text);
     if let Message::User(user) = &mut message {
-        user.content.extend(images);
+        user.content.extend(fitted);
     }
     (message, problems)
 }
@@ -125,14 +131,12 @@ fn read(base: &Base, name: &str) -> Result<Image, String> {
 fn image(file: File, name: &str) -> Result<Image, String> {
     let bytes = file.metadata().map_or(0, |found| found.len());
     if bytes > MAX_BYTES {
-        return Err(format!("it has {bytes} bytes, far more than models take"));
+        return Err(format!("it has {bytes} bytes, the maximum is {MAX_BYTES}"));
     }
     let mut data = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut data).map_err(|error| error.to_string())?;
     let media_type = media_type(name).unwrap_or_default().to_owned();
-    let image = Image { media_type, data };
-    image.check().map_err(|problem| problem.to_string())?;
-    Ok(image)
+    Ok(Image { media_type, data })
 }
 
 fn path(workspace: &Path, name: &str) -> PathBuf {
@@ -172,10 +176,10 @@ mod tests {
         let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 0, 0, 2, 0, 0, 0, 3]].concat();
         std::fs::write(directory.path().join("a.png"), &png).unwrap();
         let read = |name: &str| image(File::open(directory.path().join(name)).unwrap(), name);
-        assert!(read("secret.png").unwrap_err().contains("do not match"));
+        assert!(fit(read("secret.png").unwrap()).unwrap_err().to_string().contains("do not match"));
         assert_eq!(read("a.png").unwrap().data, png);
         let large = File::create(directory.path().join("large.png")).unwrap();
         large.set_len(MAX_BYTES + 1).unwrap();
-        assert!(read("large.png").unwrap_err().starts_with("it has 8388609 bytes"));
+        assert!(read("large.png").unwrap_err().starts_with("it has 33554433 bytes"));
     }
 }

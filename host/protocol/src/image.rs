@@ -64,7 +64,7 @@ impl Image {
     }
 
     /// Returns width and height; `None` when the header is truncated or invalid.
-    fn pixels(&self) -> Option<(u32, u32)> {
+    pub fn pixels(&self) -> Option<(u32, u32)> {
         let data = self.data.as_slice();
         match self.media_type.as_str() {
             "image/png" => (data.get(12..16)? == b"IHDR").then_some((big(data, 16, 4)?, big(data, 20, 4)?)),

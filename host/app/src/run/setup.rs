@@ -28,6 +28,7 @@ use pinion_agent::provider::RequestOptions;
 use pinion_agent::secrets::RedactedTools;
 use pinion_agent::selection::Selection;
 use pinion_agent::{Agent, AgentError, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
+use pinion_pictures::FittingTools;
 use pinion_plugin_runtime::{Notice, PluginSource, Runtime};
 use pinion_session_store::{SessionDirectory, printable, was_interrupted};
 use std::sync::Arc;
@@ -367,7 +368,7 @@ impl Base {
         self.secrets.clean(&system_prompt(&instructions, &self.workspace, files, &today)).into_owned()
     }
 
-    /// Selects the tools that the options allow, with secrets redacted in their results.
+    /// Selects the tools that the options allow, with secrets redacted and pictures scaled down in their results.
     pub fn tools(&self, options: &RunOptions, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
         let there: Vec<String> = runtime.all_definitions().iter().map(|tool| tool.name.clone()).collect();
         let mut named = options.tools.iter().flatten().filter(|_| !options.no_tools);
@@ -377,7 +378,8 @@ impl Base {
             );
         }
         let redacted = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
-        let tools = Arc::new(AuditedTools { inner: redacted, audit: self.permissions.audit.clone() });
+        let fitting = Arc::new(FittingTools::new(redacted));
+        let tools = Arc::new(AuditedTools { inner: fitting, audit: self.permissions.audit.clone() });
         Ok(match self.selected_tools(options) {
             Some(selects) => Arc::new(Selection::new(tools, Authority::ALL).with_predicate(selects)),
             None => tools,

@@ -5,6 +5,7 @@ use pinion_agent::content::Image;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::private::{create_directory, replace};
 use pinion_app::workspace_base::Base;
+use pinion_pictures::MAX_PICTURE_BYTES;
 use pinion_tui::Input;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 /// Maximum bytes of a picture.
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_BYTES: u64 = MAX_PICTURE_BYTES as u64;
 /// Time limit for a program.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Maximum age of a picture. The messages that name it have its content.
@@ -84,7 +85,11 @@ async fn picture(base: &Base) -> Result<PathBuf> {
     for (program, arguments, _) in usable(&READERS) {
         let Ok(Some(data)) = tokio::time::timeout(LIMIT, output(program, arguments)).await else { continue };
         let image = Image { media_type: "image/png".to_owned(), data };
-        image.check().map_err(|problem| Failure::failed("cannot use the picture in the clipboard").because(problem))?;
+        let unusable = || Failure::failed("cannot use the picture in the clipboard");
+        image.check_format().map_err(|problem| unusable().because(problem))?;
+        if image.data.len() > MAX_PICTURE_BYTES {
+            return Err(unusable().because(format!("it has more than {MAX_BYTES} bytes")));
+        }
         let directory = base.paths.data.join("pictures");
         let name = blake3::hash(&image.data).to_hex();
         let file = directory.join(format!("{}.png", &name.as_str()[..16]));
@@ -112,7 +117,7 @@ async fn output(program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     let mut child = command.spawn().ok()?;
     let mut data = Vec::new();
-    child.stdout.take()?.take(MAX_BYTES).read_to_end(&mut data).await.ok()?;
+    child.stdout.take()?.take(MAX_BYTES + 1).read_to_end(&mut data).await.ok()?;
     let is_done = child.wait().await.is_ok_and(|status| status.success());
     (is_done && !data.is_empty()).then_some(data)
 }
