@@ -18,6 +18,7 @@ mod lock;
 mod marketplace;
 mod oci;
 mod package;
+mod release;
 mod rules;
 mod signature;
 mod source;
@@ -32,6 +33,7 @@ pub use lock::{KnownAuthor, LockError, LockedComponent, LockedPackage, LockedRel
 pub use marketplace::{Marketplace, MarketplaceEntry, MarketplaceSource};
 pub use oci::{OciManifest, OciReference, component_manifest};
 pub use package::{ComponentFacts, ComponentReader, Package, PackageError, PackagedComponent};
+pub use release::SignedRelease;
 pub use rules::{InstallationCandidate, InstallationRules, RuleViolation, SignedSource};
 pub use signature::{AuthorKey, SigningKey, verify_signature};
 pub use source::{PackageSource, is_on_this_machine, shown_source};

@@ -1,4 +1,4 @@
-//! Archives of packages: `.tar.gz`, `.tar` and `.zip`.
+//! Archives of packages: `.tar.gz`, `.tar` and `.zip`; and of releases of Pinion itself, `.tar.xz`.
 //!
 //! Only regular files and directories are accepted, under plain paths, and the bounds of a package hold while an archive is
 //! unpacked, in memory. So a small archive cannot become a large package, and no file is written before all of it is known.
@@ -11,6 +11,7 @@ use crate::package::PackageError;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use lzma_rust2::XzReader;
 use std::io::{self, Read, Write as _};
 
 /// Returns the files of an archive, without the one directory that all of them are in. Its first bytes decide
@@ -25,6 +26,19 @@ pub fn unpack(bytes: &[u8]) -> Result<PackageFiles, PackageError> {
         _ if bytes.get(257..262) == Some(b"ustar") => tar::unpack(bytes),
         _ => Err(PackageError::Archive("it is neither .tar.gz nor .zip")),
     }?;
+    Ok(files.without_common_directory())
+}
+
+/// KiB that the decoder of xz may use: the window of the highest level, 64 MiB, and its tables.
+const XZ_MEMORY: u32 = 66 << 10;
+
+/// Returns the files of a release of Pinion itself, a `.tar.xz`, without the one directory that all of them are in.
+///
+/// # Errors
+/// It is damaged, or a file in it breaks the rules of packages.
+pub fn unpack_release(bytes: &[u8]) -> Result<PackageFiles, PackageError> {
+    let decoder = XzReader::new_mem_limit(bytes, false, XZ_MEMORY);
+    let files = tar::unpack(&inflate(decoder, FileLimit::PACKAGE.bytes + (8 << 20))?)?;
     Ok(files.without_common_directory())
 }
 

@@ -4,6 +4,7 @@
 
 mod archives;
 mod formats;
+mod releases;
 mod signing;
 mod sources;
 mod storing;
