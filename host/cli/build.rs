@@ -17,6 +17,8 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..").canonicalize().unwrap();
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     fs::write(out.join("contract.rs"), contract(&root) + &templates(&root, &out)).unwrap();
+    // Releases have an archive for each target.
+    println!("cargo::rustc-env=PINION_TARGET={}", env::var("TARGET").unwrap());
     arrange(&out);
 }
 

@@ -61,3 +61,5 @@ mod swe_bench;
 #[cfg(target_os = "linux")]
 mod undo;
 mod untrusted;
+#[cfg(target_os = "linux")]
+mod update;

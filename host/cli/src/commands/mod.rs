@@ -26,6 +26,7 @@ mod session_bisect;
 mod session_step;
 mod swe_bench;
 mod trust;
+mod update;
 
 use clap::{Parser, Subcommand};
 use pinion_app::failure::Result;
@@ -102,6 +103,8 @@ commands! {
     Config(config::ConfigArgs),
     /// Check the installation, keys and plugins
     Doctor(doctor::Doctor),
+    /// Update Pinion, if it was installed from an archive
+    Update(update::UpdateArgs),
     /// Print a shell completion script
     Completions(completions::Completions),
     /// Print a manual page

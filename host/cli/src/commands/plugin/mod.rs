@@ -6,7 +6,7 @@ mod build;
 mod call;
 mod consent;
 mod new;
-mod packages;
+pub(super) mod packages;
 pub(super) mod replay;
 pub(super) mod show;
 mod storage;

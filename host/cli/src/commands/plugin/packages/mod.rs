@@ -7,7 +7,7 @@ mod described_tools;
 mod fetch;
 mod manage;
 mod publish;
-mod remote;
+pub(in crate::commands) mod remote;
 mod review;
 mod search;
 mod store_failure;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Maximum bytes of a package, and of a small file such as a manifest.
 const MAX_PACKAGE: u64 = 128 << 20;
-pub(super) const MAX_SMALL: u64 = 4 << 20;
+pub(in crate::commands) const MAX_SMALL: u64 = 4 << 20;
 /// Time for a whole request.
 const TOTAL: Duration = Duration::from_secs(300);
 
@@ -45,7 +45,7 @@ pub(super) async fn send(request: Request, limit: Option<u64>) -> Result<RemoteA
 ///
 /// # Errors
 /// The server does not send it.
-pub(super) async fn get(url: &str, accept: Option<&str>, limit: Option<u64>) -> Result<Vec<u8>> {
+pub(in crate::commands) async fn get(url: &str, accept: Option<&str>, limit: Option<u64>) -> Result<Vec<u8>> {
     let mut request = Request::new("GET", url);
     request.headers.extend(accept.map(|kind| ("accept".to_owned(), kind.as_bytes().to_vec())));
     let answer = send(request, limit).await?;
