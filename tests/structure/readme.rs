@@ -17,6 +17,9 @@ use By::{File, Nothing};
 const COMMANDS: &[(&str, By)] = &[
     ("git clone ", File("tests/checkout.sh", "git clone ")),
     ("cargo install --path host/cli", File("tests/run.sh", "cargo install --path host/cli")),
+    ("tar -xf pinion-", File("tests/product/install.rs", r#""tar", &["-xf", "#)),
+    ("./pinion-", File("tests/product/install.rs", "/pinion demo")),
+    ("sha256sum --check ", File("tests/product/install.rs", r#""sha256sum", &["--check", "#)),
     ("tests/run.sh", Nothing("it runs the tests")),
     ("cargo test ", Nothing("it runs tests")),
     ("PINION_LONG=1 cargo test ", Nothing("it runs tests")),
