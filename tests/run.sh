@@ -43,6 +43,9 @@ fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 export PINION_GUESTS=$CARGO_TARGET_DIR/guests/components
 
+# Of the same commit from the start: cargo takes what both compile for the same, and looks for changes where it was compiled.
+clone=$(tests/checkout.sh "$CARGO_TARGET_DIR/clone")
+
 clean=$(mktemp -d)
 trap 'rm -rf "$clean"' EXIT
 
@@ -100,7 +103,6 @@ step 'tests of the plugins'
 
 step 'the demo, from a clean clone with an empty home'
 mkdir "$clean/home"
-clone=$(tests/checkout.sh "$CARGO_TARGET_DIR/clone")
 (
   cd "$clone"
   export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} HOME=$clean/home
