@@ -7,7 +7,7 @@ use crate::support::tls::Http2Server;
 use crate::support::vendors::{ALL, BEDROCK, Vendor};
 use crate::support::{request, text};
 use jiff::civil::date;
-use pinion_providers::{KeySources, ProviderContext, Recorder, provider};
+use pinion_providers::{KeySources, ProviderContext, Recorder, RunSurroundings, provider};
 use secrecy::SecretString;
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -70,7 +70,7 @@ fn traced(out: &Shared) -> tracing::subscriber::DefaultGuard {
 /// Returns everything observable about one request: its events and error in both formats, and its recording.
 async fn seen(vendor: &Vendor, url: &str, key: &str) -> String {
     let recording = Shared::default();
-    let recorder = Arc::new(Recorder::new(recording.clone(), date(2026, 11, 20)));
+    let recorder = Arc::new(Recorder::new(recording.clone(), &RunSurroundings::new(date(2026, 11, 20))));
     let context = ProviderContext { recorder: Some(recorder), ..context() };
     let mut config = config(vendor, Some(url));
     config.api_key = Some(SecretString::from(key));
@@ -176,7 +176,7 @@ async fn failing_recording_shows_no_key() {
             Ok(())
         }
     }
-    let recorder = Arc::new(Recorder::new(Full, date(2026, 11, 20)));
+    let recorder = Arc::new(Recorder::new(Full, &RunSurroundings::new(date(2026, 11, 20))));
     let context = ProviderContext { recorder: Some(recorder.clone()), ..context() };
     let server = Server::start(vec![Step::Send(echoes(KEY).remove(0))]).await;
     let mut config = config(&BEDROCK, Some(&server.url));

@@ -12,7 +12,9 @@ use flate2::write::GzEncoder;
 use futures_util::StreamExt;
 use jiff::civil::date;
 use pinion_protocol::{CachePolicy, Content, ProviderError, Request, StreamEvent, ThinkingLevel, ToolCall, ToolChoice};
-use pinion_providers::{ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, Recorder, TransportSettings};
+use pinion_providers::{
+    ProviderConfig, ProviderContext, ProxySettings, ProxyUrl, Recorder, RunSurroundings, TransportSettings,
+};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use std::fs;
@@ -303,7 +305,7 @@ async fn sent(vendor: &Vendor, request: Request) -> String {
     let proxy = ProxySettings::always(ProxyUrl { url, origin: "test".to_owned() });
     let http = TransportSettings { proxy, ..TransportSettings::default() };
     let recording = Shared::default();
-    let recorder = Arc::new(Recorder::new(recording.clone(), date(2026, 11, 20)));
+    let recorder = Arc::new(Recorder::new(recording.clone(), &RunSurroundings::new(date(2026, 11, 20))));
     let context = ProviderContext { recorder: Some(recorder), ..context() };
     let provider = built(vendor, ProviderConfig { http, ..config(vendor, base_url) }, context);
     let (_, error) = all(provider.stream(request, CancellationToken::new())).await;
