@@ -259,7 +259,7 @@ typedef struct {
 } pinion_plugin_agents_option_json_t;
 
 typedef struct pinion_plugin_agents_assignment_t {
-  // The task. The sub-agent sees nothing else of the agent's conversation.
+  // The task. The sub-agent sees nothing else of the conversation, unless `context` in `extra` gives it a copy.
   plugin_string_t   prompt;
   // The name of a configured sub-agent; none for the agent itself with another task.
   plugin_option_string_t   kind;

@@ -63,7 +63,7 @@ declare module 'pinion:plugin/agents@0.1.0' {
   }
   export interface Assignment {
     /**
-     * The task. The sub-agent sees nothing else of the agent's conversation.
+     * The task. The sub-agent sees nothing else of the conversation, unless `context` in `extra` gives it a copy.
      */
     prompt: string,
     /**

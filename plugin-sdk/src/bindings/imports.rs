@@ -427,7 +427,7 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct Assignment {
-        /// The task. The sub-agent sees nothing else of the agent's conversation.
+        /// The task. The sub-agent sees nothing else of the conversation, unless `context` in `extra` gives it a copy.
         pub prompt: _rt::String,
         /// The name of a configured sub-agent; none for the agent itself with another task.
         pub kind: Option<_rt::String>,

@@ -43,7 +43,7 @@ Choice Choice
 }
 
 type Assignment struct {
-        // The task. The sub-agent sees nothing else of the agent's conversation.
+        // The task. The sub-agent sees nothing else of the conversation, unless `context` in `extra` gives it a copy.
 Prompt string
 // The name of a configured sub-agent; none for the agent itself with another task.
 Kind witTypes.Option[string]
