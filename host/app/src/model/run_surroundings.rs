@@ -1,6 +1,8 @@
 //! The values of a run that its recording does not depend on.
 
 use crate::files::paths::{Paths, home};
+#[cfg(unix)]
+use crate::files::private::open_regular;
 use jiff::civil::Date;
 use pinion_providers::RunSurroundings;
 use std::path::Path;
@@ -35,7 +37,8 @@ fn user_names() -> Vec<String> {
 
 #[cfg(unix)]
 fn stored_name() -> Option<String> {
-    name_of(&std::fs::read_to_string(USERS).ok()?, rustix::process::getuid().as_raw())
+    let file = open_regular(Path::new(USERS), std::fs::OpenOptions::new().read(true)).ok()?;
+    name_of(&std::io::read_to_string(file).ok()?, rustix::process::getuid().as_raw())
 }
 
 #[cfg(not(unix))]
