@@ -197,11 +197,14 @@ impl PluginStorage {
     }
 }
 
+/// The values of a scope, by their keys.
+type ScopeValues = BTreeMap<String, Vec<u8>>;
+
 /// Reads a file of values; `None` if it is damaged. Takes the bytes of the values from `room`.
-fn read_scope(path: &Path, room: &mut usize) -> Result<Option<(Owner, BTreeMap<String, Vec<u8>>)>, TransferError> {
+fn read_scope(path: &Path, room: &mut usize) -> Result<Option<(Owner, ScopeValues)>, TransferError> {
     let Some(mut file) = private::open_existing(path, OpenOptions::new().read(true))? else { return Ok(None) };
     let length = file.metadata()?.len();
-    let (mut owner, mut values, mut used, mut is_sound) = (None, BTreeMap::<String, Vec<u8>>::new(), 0, true);
+    let (mut owner, mut values, mut used, mut is_sound) = (None, ScopeValues::new(), 0, true);
     let read = journal::read_head(&mut file).and_then(|id| {
         journal::scan(&mut file, &id, HEAD_BYTES, length, |record| {
             let Ok(key) = std::str::from_utf8(record.key) else {
