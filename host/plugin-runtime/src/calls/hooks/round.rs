@@ -56,7 +56,7 @@ impl<'a> HookRound<'a> {
         &mut self,
         mut job: impl FnMut(CallContext) -> J,
     ) -> Option<(String, Result<J::Answer, String>)> {
-        while let Some(found) = self.plugins.next() {
+        for found in self.plugins.by_ref() {
             let asked = self.runtime.ask_plugin(&found, self.on, &mut job).await;
             let Some(HookCallResult { answer, ledger }) = asked else { continue };
             let plugin = found.program().name.to_string();
