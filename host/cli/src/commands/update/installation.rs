@@ -122,11 +122,13 @@ mod tests {
         }
     }
 
+    type InstalledFiles = Vec<(String, &'static str)>;
+
     #[test]
     fn each_package_manager_is_recognized() {
         let python = "lib/python3.12/site-packages/pinion_agent-0.1.0.dist-info/RECORD";
         let list = ("var/lib/dpkg/info/pinion.list", "/usr/bin\n/usr/bin/pinion\n");
-        let cases: &[(&str, &str, Vec<(String, &str)>)] = &[
+        let cases: &[(&str, &str, InstalledFiles)] = &[
             ("a build", "src/target/release/pinion", vec![("src/target/release/.fingerprint/a".into(), "")]),
             ("cargo", "h/.cargo/bin/pinion", vec![("h/.cargo/.crates.toml".into(), "\"pinion-cli 0.1.0 (x)\" = []")]),
             ("npm", "usr/local/lib/node_modules/pinion-agent/bin/pinion", vec![]),
