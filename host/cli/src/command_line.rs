@@ -7,9 +7,6 @@ use pinion_app::names::nearest;
 use pinion_console::args::OutputFormat;
 use std::ffi::OsString;
 
-/// The command that installs pinion, as in the README.
-const INSTALL: &str = "cargo install --path host/cli --locked";
-
 /// Parses the arguments of the program; the first one is its name.
 pub(crate) fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
     Cli::try_parse_from(command_first(helped(expanded(args))))
@@ -102,10 +99,7 @@ fn reserved(word: &str) -> Option<String> {
     let word = word.to_lowercase();
     let (line, does) = match word.as_str() {
         "update" | "upgrade" | "self-update" | "install" | "reinstall" => {
-            let version = env!("CARGO_PKG_VERSION");
-            return Some(format!(
-                "this is {version}; to update it, run `git pull` and `{INSTALL}` in its source directory"
-            ));
+            ("update", "installs a newer release, or names the command that does")
         }
         "uninstall" | "remove" => {
             let remove = format!("cargo uninstall {}", env!("CARGO_PKG_NAME"));
@@ -275,8 +269,8 @@ mod tests {
     #[test]
     fn word_that_is_taken_for_a_command_is_answered_and_not_sent() {
         for (word, hint) in [
-            ("update", INSTALL),
-            ("Upgrade", INSTALL),
+            ("Upgrade", "`pinion update`"),
+            ("reinstall", "`pinion update`"),
             ("uninstall", "`cargo uninstall pinion-cli`"),
             ("manual", "`pinion --help`"),
             ("?", "`pinion --help`"),
@@ -289,16 +283,16 @@ mod tests {
             let remedy = failure.remedy().unwrap_or_default();
             assert!(remedy.contains(hint) && remedy.contains(&format!("`pinion -p {word}` sends")), "{failure}");
         }
-        for words in [&["-p", "update"][..], &["--", "update"], &["update", "the", "docs"], &["-c", "continue"]] {
+        for words in [&["-p", "update"][..], &["--", "update"], &["upgrade", "the", "docs"], &["-c", "continue"]] {
             assert!(checked(words).is_ok(), "{words:?}");
         }
         for (words, hint) in [
-            (&["upgrade", "now"][..], INSTALL),
-            (&["update", "pinion"], INSTALL),
-            (&["please", "update", "Pinion", "to", "the", "latest", "version"], INSTALL),
-            (&["update", "pinion", "to", "v0.2.0"], INSTALL),
+            (&["upgrade", "now"][..], "`pinion update`"),
+            (&["upgrade", "pinion"], "`pinion update`"),
+            (&["please", "update", "Pinion", "to", "the", "latest", "version"], "`pinion update`"),
+            (&["upgrade", "pinion", "to", "v0.2.0"], "`pinion update`"),
             (&["uninstall", "yourself"], "`cargo uninstall pinion-cli`"),
-            (&["check", "for", "updates"], INSTALL),
+            (&["check", "for", "updates"], "`pinion update`"),
             (&["version", "please"], "`pinion --version`"),
             (&["manual", "page"], "`pinion --help`"),
             (&["sign", "in"], "`pinion login PROVIDER`"),
@@ -311,8 +305,8 @@ mod tests {
             assert!(remedy.contains(hint) && remedy.contains(&sent), "{words:?}: {failure}");
         }
         for words in [
-            &["update", "the", "version"][..],
-            &["update", "to", "the", "latest", "version", "of", "serde"],
+            &["upgrade", "the", "version"][..],
+            &["upgrade", "to", "the", "latest", "version", "of", "serde"],
             &["upgrade", "serde", "now"],
             &["log", "in", "the", "parser"],
             &["explain", "pinion"],

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LOCAL_MODELS: [&[&str]; 2] = [&["model", "pull"], &["model", "remove"]];
 
 /// Words after `pinion` in code that are no commands, because the program answers them with a hint, or a test uses them.
-const NO_COMMANDS: &[&str] = &["update", "help", "run-in-sandbox", "greet"];
+const NO_COMMANDS: &[&str] = &["help", "run-in-sandbox", "greet"];
 
 /// Stands for an argument that is known only when a text is made.
 const PLACEHOLDER: &str = "x";
@@ -66,7 +66,9 @@ fn mistake(mention: &Mention) -> Option<String> {
     }
     let mut command = super::Cli::command();
     command.build();
-    let has = |name: &str| command.get_subcommands().any(|known| known.get_name() == name);
+    // The commands of `help` are those of the program.
+    let mut commands = command.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help");
+    let mut has = |name: &str| commands.any(|known| known == name);
     if !words[0].starts_with('-') && !has(&words[0]) {
         let is_wrong = mention.is_code && words[0] != PLACEHOLDER && !NO_COMMANDS.contains(&words[0].as_str());
         return is_wrong.then(|| format!("no command `{}`", words[0]));
