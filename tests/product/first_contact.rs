@@ -333,7 +333,7 @@ fn config_is_changed_key_by_key_and_stays_valid() {
     assert_error(&pinion.run(wrong), 2, &["unknown field `max-turn`", "did you mean `max-turns`?"]);
     assert_eq!(pinion.run(["config", "unset", "model"]).code, Some(0));
     assert_eq!(config(), "# mine\n\n[limits]\nmax-turns = 7\n");
-    assert_error(&pinion.run(["update"]), 2, &["no command `update`", "cargo install"]);
+    assert_error(&pinion.run(["update"]), 2, &["comes from a build of the sources", "git pull"]);
 }
 
 #[test]

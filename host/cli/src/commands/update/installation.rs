@@ -44,7 +44,8 @@ impl Installation {
 
 /// The target directory of a build.
 fn built(directory: &Path) -> Option<PackageManager> {
-    let manager = PackageManager { name: "a build", remedy: "git pull && cargo build --release --locked" };
+    let manager =
+        PackageManager { name: "a build of the sources", remedy: "git pull && cargo build --release --locked" };
     directory.join(".fingerprint").is_dir().then_some(manager)
 }
 
@@ -129,7 +130,11 @@ mod tests {
         let python = "lib/python3.12/site-packages/pinion_agent-0.1.0.dist-info/RECORD";
         let list = ("var/lib/dpkg/info/pinion.list", "/usr/bin\n/usr/bin/pinion\n");
         let cases: &[(&str, &str, InstalledFiles)] = &[
-            ("a build", "src/target/release/pinion", vec![("src/target/release/.fingerprint/a".into(), "")]),
+            (
+                "a build of the sources",
+                "src/target/release/pinion",
+                vec![("src/target/release/.fingerprint/a".into(), "")],
+            ),
             ("cargo", "h/.cargo/bin/pinion", vec![("h/.cargo/.crates.toml".into(), "\"pinion-cli 0.1.0 (x)\" = []")]),
             ("npm", "usr/local/lib/node_modules/pinion-agent/bin/pinion", vec![]),
             ("uv", "h/uv/tools/pinion-agent/bin/pinion", vec![(format!("h/uv/tools/pinion-agent/{python}"), "")]),

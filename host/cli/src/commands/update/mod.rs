@@ -52,7 +52,7 @@ impl UpdateArgs {
         let directory = match (&installation, self.check) {
             (Installation::Managed(_), true) => None,
             (Installation::Managed(manager), false) => {
-                let refused = Failure::usage(format!("`{}` was installed by {}", program.display(), manager.name));
+                let refused = Failure::usage(format!("`{}` comes from {}", program.display(), manager.name));
                 return Err(refused.hint(format!("update it with: {}", manager.remedy)));
             }
             (Installation::Unpacked(directory), _) => Some(directory),
