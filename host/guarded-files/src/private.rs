@@ -101,24 +101,38 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     AtomicWrite::private().durability(Durability::Content).replace(path, bytes)
 }
 
-/// Opens a lock file of mode 0600, and holds its lock until the result is dropped. Blocks while another process holds it.
+/// The lock of a file, held until this is dropped.
+///
+/// Ends the lock itself, not by closing the file: while a program starts, it shares all open files of this process, and
+/// their locks, until its own code runs.
+#[derive(Debug)]
+pub struct FileLock(File);
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Fails on a file system without locks, where closing the file is all there is to do.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Opens a lock file of mode 0600, and holds its lock. Blocks while another process holds it.
 ///
 /// # Errors
 /// The file cannot be opened or locked.
-pub fn lock(path: &Path) -> io::Result<File> {
+pub fn lock(path: &Path) -> io::Result<FileLock> {
     let file = lock_file(path)?;
     file.lock()?;
-    Ok(file)
+    Ok(FileLock(file))
 }
 
 /// Locks a file like [`lock`], or returns `None` at once if another process holds its lock.
 ///
 /// # Errors
 /// The file cannot be opened or locked.
-pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
+pub fn try_lock(path: &Path) -> io::Result<Option<FileLock>> {
     let file = lock_file(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(FileLock(file))),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
@@ -188,6 +202,21 @@ mod tests {
         assert_eq!(read_or_create(&path).unwrap().bytes, first.bytes);
         assert!(first.bytes != [0; 32] && first.repaired.is_none());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn lock_ends_although_a_starting_program_has_the_file_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        for take in [|path: &Path| lock(path).unwrap(), |path: &Path| try_lock(path).unwrap().unwrap()] {
+            let held = take(&path);
+            assert!(try_lock(&path).unwrap().is_none());
+            // What a program has between its creation and its own code.
+            let inherited = held.0.try_clone().unwrap();
+            drop(held);
+            assert!(try_lock(&path).unwrap().is_some());
+            drop(inherited);
+        }
     }
 
     #[test]

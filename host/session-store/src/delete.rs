@@ -2,10 +2,10 @@
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
-use crate::lock;
+use crate::lock::{self, OpenSession};
 use crate::name::{self, SessionFileName};
 use crate::transcript::Transcript;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ fn require_session(path: &Path) -> Result<(), SessionError> {
 }
 
 /// Locks the sessions in a directory and below it. Does not follow links, as `remove_dir_all` does not either.
-fn lock_all(directory: &Path, locks: &mut Vec<File>) -> Result<(), SessionError> {
+fn lock_all(directory: &Path, locks: &mut Vec<OpenSession>) -> Result<(), SessionError> {
     let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
         let entries = match fs::read_dir(&directory) {

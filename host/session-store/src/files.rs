@@ -5,6 +5,7 @@
 
 use crate::error::SessionError;
 use crate::header::SessionHeader;
+use crate::lock::OpenSession;
 use pinion_files::open::{create_directory, sync_directory};
 use pinion_files::{AtomicWrite, Durability, TemporaryFile};
 use std::fs::{File, OpenOptions};
@@ -74,19 +75,15 @@ pub(crate) fn digest(line: &[u8]) -> String {
 }
 
 /// Creates and locks a session's file, with the directories above it. The file must not exist.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
+pub(crate) fn create(path: &Path) -> io::Result<OpenSession> {
     if let Some(directory) = path.parent() {
         create_directory(directory)?;
     }
-    let file = create_private(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(error) => {
-            // The file is still empty.
-            let _ = std::fs::remove_file(path);
-            Err(error.into())
-        }
-    }
+    OpenSession::lock(create_private(path)?).map_err(|(_, error)| {
+        // The file is still empty.
+        let _ = std::fs::remove_file(path);
+        error.into()
+    })
 }
 
 /// Returns the files with the parts that were moved out of a session.

@@ -5,14 +5,83 @@
 use crate::error::{LOCK, SessionError, SessionErrorKind};
 use crate::transcript::{open_regular, require_file};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Deref;
 use std::path::Path;
 
+/// The open file of a session, and its lock if this process took it.
+///
+/// Ends the lock itself, not by closing: while a program starts, it shares all open files of this process, and their locks,
+/// until its own code runs. A session that was closed at that moment would stay locked.
+#[derive(Debug)]
+pub(crate) struct OpenSession {
+    file: File,
+    is_locked: bool,
+}
+
+impl OpenSession {
+    /// A file that is only read.
+    pub(crate) fn unlocked(file: File) -> Self {
+        Self { file, is_locked: false }
+    }
+
+    /// Locks a file, without waiting for another process.
+    pub(crate) fn lock(file: File) -> Result<Self, (File, TryLockError)> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self { file, is_locked: true }),
+            Err(error) => Err((file, error)),
+        }
+    }
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        if self.is_locked {
+            // Fails on a file system without locks, where closing the file is all there is to do.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+impl Deref for OpenSession {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Read for OpenSession {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read(buffer)
+    }
+}
+
+impl Seek for OpenSession {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl Write for OpenSession {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 /// Opens an existing file for reading and appending, and locks it.
-pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
+pub(crate) fn open_locked(path: &Path) -> Result<OpenSession, SessionError> {
     require_file(path)?;
     let file =
         open_regular(path, OpenOptions::new().read(true).append(true)).map_err(SessionError::io("open", path))?;
-    lock(path, &file)?;
+    let file = OpenSession::lock(file).map_err(|(file, error)| match error {
+        TryLockError::WouldBlock => SessionError::new(path, SessionErrorKind::Locked { pid: holder(&file) }),
+        TryLockError::Error(source) => SessionError::io(LOCK, path)(source),
+    })?;
     make_private(&file);
     match is_deleted(&file) {
         // Another process deleted the file between opening and locking: writes would be lost.
@@ -46,19 +115,9 @@ pub(crate) fn is_deleted(_: &File) -> bool {
     false
 }
 
-/// Locks a file for as long as it is open. Does not wait.
-pub(crate) fn lock(path: &Path, file: &File) -> Result<(), SessionError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(SessionError::new(path, SessionErrorKind::Locked { pid: holder(file) })),
-        Err(TryLockError::Error(source)) => Err(SessionError::io(LOCK, path)(source)),
-    }
-}
-
 /// Returns the process that holds the lock on a file.
 #[cfg(target_os = "linux")]
 fn holder(file: &File) -> Option<u32> {
-    use std::io::Read;
     use std::os::unix::fs::MetadataExt;
 
     let found = file.metadata().ok()?;
@@ -122,5 +181,16 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         drop(open_locked(file.path()).unwrap());
         open_locked(file.path()).unwrap();
+    }
+
+    #[test]
+    fn lock_ends_although_a_starting_program_has_the_file_too() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let held = open_locked(file.path()).unwrap();
+        // What a program has between its creation and its own code.
+        let inherited = held.try_clone().unwrap();
+        drop(held);
+        open_locked(file.path()).unwrap();
+        drop(inherited);
     }
 }

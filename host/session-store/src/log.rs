@@ -4,7 +4,8 @@
 //! When it fails halfway, the file is cut back to its last complete line, so that the next line does not start inside a
 //! broken one.
 
-use std::fs::{self, File};
+use crate::lock::OpenSession;
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -34,7 +35,7 @@ pub enum Loss {
     Truncated,
 }
 
-impl Backing for File {
+impl Backing for OpenSession {
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)
     }

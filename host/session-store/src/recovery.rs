@@ -5,7 +5,7 @@ use crate::files;
 use crate::format::{self, EntryKind, Payload};
 use crate::header::SessionHeader;
 use crate::index::{EntryIndex, HeaderState, Tail};
-use crate::lock;
+use crate::lock::{self, OpenSession};
 use crate::pairing::{Pairing, repair_pairing};
 use crate::record::{GroupEnd, Record, RecordKind, RunStarted};
 use crate::replay::{History, add_record};
@@ -143,7 +143,7 @@ fn header(path: &Path, workspace: &Path, index: &EntryIndex) -> SessionHeader {
 }
 
 /// Makes the file end with a complete line. Returns the file with the torn line, where there was one.
-fn settle_tail(path: &Path, file: &mut File, index: &EntryIndex) -> Result<Option<PathBuf>, SessionError> {
+fn settle_tail(path: &Path, file: &mut OpenSession, index: &EntryIndex) -> Result<Option<PathBuf>, SessionError> {
     match index.tail {
         Tail::None => Ok(None),
         Tail::Unended => file.write_all(b"\n").map(|()| None).map_err(SessionError::io("append to", path)),
@@ -156,7 +156,7 @@ fn settle_tail(path: &Path, file: &mut File, index: &EntryIndex) -> Result<Optio
     }
 }
 
-fn copy_from(file: &mut File, offset: u64, to: &mut File) -> io::Result<()> {
+fn copy_from(file: &mut OpenSession, offset: u64, to: &mut File) -> io::Result<()> {
     file.seek(SeekFrom::Start(offset))?;
     io::copy(file, to)?;
     to.sync_data()

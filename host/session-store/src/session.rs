@@ -7,6 +7,7 @@ use crate::format::{self, EncodeError, Link};
 use crate::header::{SessionHeader, Spawn};
 use crate::id::EntryId;
 use crate::index::{EntryIndex, Tail};
+use crate::lock::OpenSession;
 use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
@@ -16,7 +17,6 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// Continues a file that is open, locked, and ends with a complete line where `index` says.
-    pub(crate) fn resume(path: &Path, header: SessionHeader, index: &EntryIndex, file: File) -> Self {
+    pub(crate) fn resume(path: &Path, header: SessionHeader, index: &EntryIndex, file: OpenSession) -> Self {
         let state = OpenSessionState {
             log: Some(Log::new(file, index.end + u64::from(index.tail == Tail::Unended))),
             header_is_due: index.end == 0,

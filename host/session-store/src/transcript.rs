@@ -5,11 +5,11 @@ use crate::format::{self, EntryKind, Payload, SessionEntry};
 use crate::header::SessionHeader;
 use crate::id::EntryId;
 use crate::index::{EntryIndex, HeaderState, Node};
+use crate::lock::OpenSession;
 use crate::replay::History;
 use crate::tree::BranchInfo;
 pub(crate) use pinion_files::open::{open_file, open_regular};
 use pinion_protocol::{Message, UserMessage};
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Transcript {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: BufReader<OpenSession>,
     index: EntryIndex,
 }
 
@@ -36,10 +36,10 @@ impl Transcript {
     pub fn open(path: &Path) -> Result<Self, SessionError> {
         require_file(path)?;
         let file = open_file(path).map_err(SessionError::io("open", path))?;
-        Self::read(path, file)
+        Self::read(path, OpenSession::unlocked(file))
     }
 
-    pub(crate) fn read(path: &Path, file: File) -> Result<Self, SessionError> {
+    pub(crate) fn read(path: &Path, file: OpenSession) -> Result<Self, SessionError> {
         let mut reader = BufReader::with_capacity(BUFFER, file);
         let index = EntryIndex::read(path, &mut reader)?;
         reader.rewind().map_err(SessionError::io("read", path))?;
@@ -112,7 +112,7 @@ impl Transcript {
     }
 
     /// Returns the file for writing, and its index.
-    pub(crate) fn into_parts(self) -> (File, EntryIndex) {
+    pub(crate) fn into_parts(self) -> (OpenSession, EntryIndex) {
         (self.reader.into_inner(), self.index)
     }
 }
@@ -145,7 +145,7 @@ pub enum EntryError {
 pub struct Branch<'a> {
     nodes: std::vec::IntoIter<Node>,
     path: &'a Path,
-    reader: &'a mut BufReader<File>,
+    reader: &'a mut BufReader<OpenSession>,
     /// The offset of the reader, once it is known.
     at: Option<u64>,
     buffer: Vec<u8>,

@@ -5,10 +5,10 @@
 //! one in the directory. All of this is only a convenience, so errors are ignored.
 
 use pinion_agent::secrets::Secrets;
-use pinion_app::files::private::{create_directory, open_file, random_name, replace, try_lock};
+use pinion_app::files::private::{FileLock, create_directory, open_file, random_name, replace, try_lock};
 use pinion_app::workspace_base::Base;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,7 @@ pub(super) struct MessageDraft {
 pub(super) struct Drafts {
     /// Its file without the extension; `None` if it could not be locked.
     file: Option<PathBuf>,
-    _lock: Option<File>,
+    _lock: Option<FileLock>,
     secrets: Secrets,
     writer: Arc<DraftWriter>,
 }
@@ -129,7 +129,7 @@ fn left(
     directory: &Path,
     workspace: &str,
     is_wanted: impl Fn(&MessageDraft) -> bool,
-) -> Option<(PathBuf, File, MessageDraft)> {
+) -> Option<(PathBuf, FileLock, MessageDraft)> {
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let mut files: Vec<(SystemTime, PathBuf)> =
         entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
@@ -236,7 +236,7 @@ mod tests {
         directory.leave("a", "old");
         let old = SystemTime::now() - MAX_AGE - Duration::from_secs(60);
         for entry in fs::read_dir(directory.0.path()).unwrap() {
-            File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+            fs::File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
         }
         assert_eq!(directory.open("b", false).1, MessageDraft::default());
         assert_eq!(directory.files(), 0);
