@@ -10,8 +10,9 @@
 use super::model::{Caching, ChatTools, Effort, ModelSpec, PriceTier, ThinkingStyle, undated};
 use pinion_protocol::Prices;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The files in `builtin/`, merged by `build.rs`.
 const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
@@ -20,10 +21,44 @@ const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
 const MAX_REFERENCES: usize = 4;
 
 /// All known models, by provider.
+///
+/// A run needs one or two providers of the built-in table, so each is parsed when it is first asked for.
 #[derive(Debug, Clone, Default)]
 pub struct ModelTable {
-    providers: BTreeMap<String, ProviderModels>,
-    models: BTreeMap<String, BTreeMap<String, Arc<ModelSpec>>>,
+    providers: BTreeMap<String, TableEntry>,
+}
+
+/// One provider of a table.
+#[derive(Debug, Clone)]
+struct TableEntry {
+    own: Arc<LazyModels>,
+    /// The named models, with their references to other models of the table resolved.
+    resolved: OnceLock<BTreeMap<String, Arc<ModelSpec>>>,
+}
+
+impl TableEntry {
+    fn new(own: Arc<LazyModels>) -> Self {
+        Self { own, resolved: OnceLock::new() }
+    }
+}
+
+impl From<ProviderModels> for TableEntry {
+    fn from(models: ProviderModels) -> Self {
+        Self::new(Arc::new(LazyModels { text: "", parsed: OnceLock::from(models) }))
+    }
+}
+
+/// The entries of one provider, parsed from JSON when they are first used.
+#[derive(Debug)]
+struct LazyModels {
+    text: &'static str,
+    parsed: OnceLock<ProviderModels>,
+}
+
+impl LazyModels {
+    fn get(&self) -> &ProviderModels {
+        self.parsed.get_or_init(|| serde_json::from_str::<RawProvider>(self.text).map(Into::into).unwrap_or_default())
+    }
 }
 
 /// A model table could not be parsed.
@@ -39,10 +74,15 @@ impl ModelTableError {
 }
 
 impl ModelTable {
-    /// The built-in table, parsed on first use.
+    /// The built-in table.
     pub fn builtin() -> Arc<Self> {
-        static TABLE: LazyLock<Arc<ModelTable>> =
-            LazyLock::new(|| Arc::new(serde_json::from_str(BUILTIN).map(ModelTable::of_file).unwrap_or_default()));
+        static TABLE: LazyLock<Arc<ModelTable>> = LazyLock::new(|| {
+            let providers: BTreeMap<String, &'static RawValue> = serde_json::from_str(BUILTIN).unwrap_or_default();
+            let entry = |text: &'static RawValue| {
+                TableEntry::new(Arc::new(LazyModels { text: text.get(), parsed: OnceLock::new() }))
+            };
+            Arc::new(ModelTable { providers: providers.into_iter().map(|(name, text)| (name, entry(text))).collect() })
+        });
         TABLE.clone()
     }
 
@@ -51,32 +91,33 @@ impl ModelTable {
     /// # Errors
     /// The text is not TOML, or not a table; the source names the line.
     pub fn read(text: &str) -> Result<Self, ModelTableError> {
-        Ok(Self::of_file(toml::from_str(text)?))
-    }
-
-    fn of_file(file: BTreeMap<String, RawProvider>) -> Self {
-        Self::from_providers(file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw))).collect())
+        let file: BTreeMap<String, RawProvider> = toml::from_str(text)?;
+        let entry = |(name, raw)| (name, TableEntry::from(ProviderModels::from(raw)));
+        Ok(Self { providers: file.into_iter().map(entry).collect() })
     }
 
     /// Overlays `other` on this table, field by field.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
-        let mut providers = self.providers.clone();
+        let below = |(name, entry): (&String, &TableEntry)| (name.clone(), TableEntry::new(entry.own.clone()));
+        let mut providers: BTreeMap<_, _> = self.providers.iter().map(below).collect();
         for (name, more) in &other.providers {
-            providers.entry(name.clone()).or_default().add(more);
+            let mut models = self.providers.get(name).map(|entry| entry.own.get().clone()).unwrap_or_default();
+            models.add(more.own.get());
+            providers.insert(name.clone(), TableEntry::from(models));
         }
-        Self::from_providers(providers)
+        Self { providers }
     }
 
     /// The listed models, by provider and name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ModelSpec>> {
-        self.models.values().flat_map(BTreeMap::values)
+        self.providers.keys().filter_map(|provider| self.named(provider)).flat_map(BTreeMap::values)
     }
 
     /// Finds a model by its name, by its name without a date, as another provider's model, or by a pattern; otherwise
     /// returns defaults.
     pub fn find(&self, provider: &str, id: &str) -> Arc<ModelSpec> {
-        if let Some(model) = self.models.get(provider).and_then(|models| models.get(id).or(models.get(undated(id)))) {
+        if let Some(model) = self.named(provider).and_then(|models| models.get(id).or(models.get(undated(id)))) {
             return model.clone();
         }
         let raw = self
@@ -86,22 +127,19 @@ impl ModelTable {
         Arc::new(ModelSpec { id: id.to_owned(), ..raw.resolve(provider) })
     }
 
-    fn from_providers(providers: BTreeMap<String, ProviderModels>) -> Self {
-        let mut table = Self { providers, models: BTreeMap::new() };
-        let named = |(provider, models): (&String, &ProviderModels)| {
-            let models = models.models.keys().filter(|id| !id.ends_with('*'));
-            let models =
-                models.filter_map(|id| Some((id.clone(), table.raw(provider, id, MatchingEntries::Names, 0)?)));
-            let models = models.map(|(id, raw)| (id.clone(), Arc::new(ModelSpec { id, ..raw.resolve(provider) })));
-            (provider.clone(), models.collect())
-        };
-        table.models = table.providers.iter().map(named).collect();
-        table
+    /// Returns the models of a provider that have a name, unlike patterns.
+    fn named(&self, provider: &str) -> Option<&BTreeMap<String, Arc<ModelSpec>>> {
+        let entry = self.providers.get(provider)?;
+        Some(entry.resolved.get_or_init(|| {
+            let names = entry.own.get().models.keys().filter(|id| !id.ends_with('*'));
+            let models = names.filter_map(|id| Some((id.clone(), self.raw(provider, id, MatchingEntries::Names, 0)?)));
+            models.map(|(id, raw)| (id.clone(), Arc::new(ModelSpec { id, ..raw.resolve(provider) }))).collect()
+        }))
     }
 
     /// Returns the data about a model with its references resolved. The `id` ends in `*` when only a pattern matches.
     fn raw(&self, provider: &str, id: &str, entries: MatchingEntries, references: usize) -> Option<RawModel> {
-        let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?;
+        let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?.own.get();
         if let Some(model) = own.named(id) {
             let like = model.like.as_ref().filter(|like| **like != model.id);
             let base = like.and_then(|like| self.raw(provider, like, entries, references + 1));
@@ -331,8 +369,9 @@ mod tests {
 
     #[test]
     fn builtin_table_is_valid() {
-        let table: BTreeMap<String, RawProvider> = serde_json::from_str(BUILTIN).unwrap();
-        let table = ModelTable::of_file(table);
+        // A provider that cannot be parsed would be empty.
+        serde_json::from_str::<BTreeMap<String, RawProvider>>(BUILTIN).unwrap();
+        let table = ModelTable::builtin();
         assert!(table.iter().count() > 50);
         for model in table.iter() {
             assert!(model.source.starts_with("https://"), "{} has no source", model.id);
