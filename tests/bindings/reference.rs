@@ -13,7 +13,7 @@ const FILE: &str = "plugin-sdk/REFERENCE.md";
 
 #[test]
 fn reference_matches_the_contract() {
-    let expected = Reference::of(&root().join("wit")).text();
+    let expected = Reference::read(&root().join("wit")).text();
     let file = root().join(FILE);
     if std::env::var_os("PINION_UPDATE").is_some() {
         fs::write(&file, &expected).unwrap();
@@ -24,7 +24,7 @@ fn reference_matches_the_contract() {
 
 #[test]
 fn every_import_says_whether_it_needs_a_grant() {
-    let reference = Reference::of(&root().join("wit"));
+    let reference = Reference::read(&root().join("wit"));
     for (name, interface) in reference.interfaces() {
         if reference.side(interface.0) == "import" {
             let docs = text(&interface.1.docs);
@@ -35,7 +35,7 @@ fn every_import_says_whether_it_needs_a_grant() {
 
 #[test]
 fn every_link_of_the_reference_leads_to_a_heading() {
-    let text = Reference::of(&root().join("wit")).text();
+    let text = Reference::read(&root().join("wit")).text();
     let headings: Vec<String> = text
         .lines()
         .filter(|line| line.starts_with('#'))
@@ -55,7 +55,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn of(directory: &Path) -> Self {
+    fn read(directory: &Path) -> Self {
         let mut resolve = Resolve::default();
         let (package, _) = resolve.push_path(directory).unwrap();
         Self { resolve, package }

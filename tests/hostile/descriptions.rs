@@ -26,7 +26,7 @@ struct Cached {
 
 impl Cached {
     /// Loads a guest once, so that the cache describes it.
-    async fn of(name: &str) -> Self {
+    async fn load_once(name: &str) -> Self {
         let cached = Self { directory: TempDir::new().unwrap() };
         cached.link(name);
         assert_eq!(origin(&cached.load().await), Some(CodeOrigin::Compiled));
@@ -93,7 +93,7 @@ fn loads(sandbox: &Sandbox) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn described_plugin_loads_its_code_at_the_first_call() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     let sandbox = cached.load().await;
     assert_eq!(origin(&sandbox), Some(CodeOrigin::Described));
     let before = sandbox.tool("greet");
@@ -105,7 +105,7 @@ async fn described_plugin_loads_its_code_at_the_first_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn described_plugin_survives_a_cache_without_its_code() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     for entry in std::fs::read_dir(cached.directory.path().join("cache")).unwrap().flatten() {
         if entry.path().extension().is_none() {
             std::fs::remove_file(entry.path()).unwrap();
@@ -118,7 +118,8 @@ async fn described_plugin_survives_a_cache_without_its_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn built_in_plugin_with_a_description_is_not_compiled_until_it_is_called() {
-    let description = Cached::of("greet_one").await.load_code().await.runtime.description("greet").await.unwrap();
+    let description =
+        Cached::load_once("greet_one").await.load_code().await.runtime.description("greet").await.unwrap();
     let directory = TempDir::new().unwrap();
     let with = |cache: &str, guest_name: &str| {
         let bytes: &'static [u8] = std::fs::read(guest(guest_name)).unwrap().leak();
@@ -136,7 +137,7 @@ async fn built_in_plugin_with_a_description_is_not_compiled_until_it_is_called()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_description_is_not_used() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     let entry = cached.descriptions().remove(0);
     let sealed = std::fs::read(&entry).unwrap();
     let mut flipped = sealed.clone();
@@ -152,7 +153,7 @@ async fn forged_description_is_not_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn description_of_another_plugin_is_not_used() {
-    let (cached, other) = (Cached::of("greet_one").await, Cached::of("echo").await);
+    let (cached, other) = (Cached::load_once("greet_one").await, Cached::load_once("echo").await);
     std::fs::copy(&other.descriptions()[0], &cached.descriptions()[0]).unwrap();
     let sandbox = cached.load().await;
     assert_eq!(origin(&sandbox), Some(CodeOrigin::Cached));
@@ -161,7 +162,7 @@ async fn description_of_another_plugin_is_not_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn description_of_an_earlier_file_is_not_used() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     cached.link("greet_two");
     let sandbox = cached.load().await;
     assert_eq!(origin(&sandbox), Some(CodeOrigin::Compiled));
@@ -170,7 +171,7 @@ async fn description_of_an_earlier_file_is_not_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn description_for_another_config_is_not_used() {
-    let cached = Cached::of("configured").await;
+    let cached = Cached::load_once("configured").await;
     let sandbox = cached.builder().config("configured", json!({ "greeting": "hi" })).build().await;
     assert_eq!(origin(&sandbox), Some(CodeOrigin::Cached));
     let refusing = cached.builder().config("configured", json!({ "refuse": true })).build().await;
@@ -179,7 +180,7 @@ async fn description_for_another_config_is_not_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grants_of_a_described_plugin_are_decided_anew() {
-    let cached = Cached::of("greet_armed").await;
+    let cached = Cached::load_once("greet_armed").await;
     let granted = cached.builder().trust("greet").build().await;
     assert_eq!(origin(&granted), Some(CodeOrigin::Described));
     let of = |sandbox: &Sandbox| sandbox.runtime.definitions().iter().any(|tool| tool.authority.writes);
@@ -189,7 +190,7 @@ async fn grants_of_a_described_plugin_are_decided_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_of_a_misdescribed_tool_is_decided_on_again() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     cached.describe(|described| described["described"]["description"]["tools"][0]["input_schema"] = json!(FORGED));
     let sandbox = cached.load().await;
     let shown = sandbox.invocation("greet", json!({}), CancellationToken::new());
@@ -204,7 +205,7 @@ async fn call_of_a_misdescribed_tool_is_decided_on_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_that_exists_only_in_the_description_is_not_called() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     cached.describe(|described| described["described"]["description"]["tools"][0]["name"] = json!("invented"));
     let sandbox = cached.load().await;
     let error = sandbox.call("invented", json!({})).await.unwrap_err();
@@ -214,7 +215,7 @@ async fn tool_that_exists_only_in_the_description_is_not_called() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn description_cannot_lower_the_effects_of_a_tool() {
-    let cached = Cached::of("greet_armed").await;
+    let cached = Cached::load_once("greet_armed").await;
     cached.describe(|described| {
         let harmless = serde_json::to_value(Authority::default()).unwrap();
         let tools = described["described"]["description"]["tools"].as_array_mut().unwrap();
@@ -230,7 +231,7 @@ async fn description_cannot_lower_the_effects_of_a_tool() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn described_plugin_whose_code_fails_is_removed() {
-    let cached = Cached::of("greet_one").await;
+    let cached = Cached::load_once("greet_one").await;
     cached.link("broken");
     let metadata = std::fs::metadata(cached.file()).unwrap();
     cached.describe(|described| {

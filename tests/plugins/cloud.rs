@@ -53,7 +53,7 @@ async fn components_of_spin_and_wasmcloud_store_values() {
 async fn stored_values_of_wasi_keyvalue_need_the_grant_and_keep_the_quota() {
     let denied = SandboxBuilder::default().guest("cloud").build().await;
     let plugin = &denied.runtime.plugins()[0];
-    assert!(plugin.offered.asks.words().contains(&"storage".to_owned()), "{plugin:?}");
+    assert!(plugin.offered.asks.spell_asks().contains(&"storage".to_owned()), "{plugin:?}");
     let lines = LogLines::default();
     let arguments = json!({ "key": "a", "value": "b" });
     let (result, _) = denied.call_with("cloud_keep", arguments, &lines, CancellationToken::new()).await;

@@ -149,7 +149,7 @@ async fn imported_functions_decide_what_a_plain_component_asks_for() {
     let sandbox = sandbox().await;
     sandbox.write("a.txt", "hello");
     let plugin = &sandbox.runtime.plugins()[0];
-    assert!(plugin.offered.asks.words().iter().any(|word| word.starts_with("files=")), "{plugin:?}");
+    assert!(plugin.offered.asks.spell_asks().iter().any(|word| word.starts_with("files=")), "{plugin:?}");
     let path = json!({ "path": sandbox.workspace().join("a.txt") });
     assert!(!sandbox.error("plain_read-text", path.clone()).await.is_empty());
     let granted = SandboxBuilder::default().guest("plain").files("plain", ".", FileAccess::Read).build().await;

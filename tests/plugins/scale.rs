@@ -46,7 +46,7 @@ struct AtOnce {
 }
 
 impl AtOnce {
-    fn of(sandbox: &Sandbox) -> Arc<Self> {
+    fn from_sandbox(sandbox: &Sandbox) -> Arc<Self> {
         Arc::new(Self { runtime: sandbox.runtime.clone(), begun: Barrier::new(CALLS), held: AtomicUsize::new(0) })
     }
 }
@@ -75,7 +75,7 @@ async fn hundred_agents_make_ten_calls_each_at_once_in_order() {
     let mut running = JoinSet::new();
     for number in 0..AGENTS {
         let model = EchoModel::new(format!("agent-{number}"), 1, CALLS);
-        let tools = AtOnce::of(&sandbox);
+        let tools = AtOnce::from_sandbox(&sandbox);
         let agent = model.agent(tools.clone(), |_| {});
         let together = together.clone();
         running.spawn(async move {

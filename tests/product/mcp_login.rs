@@ -157,10 +157,10 @@ struct LoggingIn {
 
 impl LoggingIn {
     fn start(pinion: &Pinion, more: &[&str]) -> Self {
-        Self::of(pinion.command(["mcp", "login", "web"].iter().chain(more)))
+        Self::spawn(pinion.command(["mcp", "login", "web"].iter().chain(more)))
     }
 
-    fn of(mut command: Command) -> Self {
+    fn spawn(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap());
         Self { child, lines, seen: String::new() }
@@ -246,7 +246,7 @@ async fn login_registers_proves_its_key_and_stores_tokens_privately() {
 
 /// Logs in with this `secret-tool`, and returns the command's output.
 fn log_in_with(pinion: &Pinion, server: &HttpServer, state: &Mutex<Provider>, script: &str) -> String {
-    let mut login = LoggingIn::of(with_keyring(pinion, &["mcp", "login", "web"], script));
+    let mut login = LoggingIn::spawn(with_keyring(pinion, &["mcp", "login", "web"], script));
     let page = login.line("http");
     agree(&page, state, &issuer(server));
     let (code, printed) = login.end();

@@ -117,7 +117,7 @@ fn first_server_joins_the_conversation_that_runs() {
 
 /// Removes everything of a terminal's output but its words.
 #[cfg(target_os = "linux")]
-fn words(seen: &str) -> String {
+fn join_words(seen: &str) -> String {
     let mut text = String::new();
     let mut rest = seen.chars();
     while let Some(c) = rest.next() {
@@ -159,7 +159,7 @@ fn tools_of_a_server_are_listed_with_the_tokens_of_the_context() {
         terminal.wait_for_then(hint, "› ");
     }
     let (_, seen) = terminal.exit();
-    let seen = words(&seen);
+    let seen = join_words(&seen);
     let after = |text: &str| seen.split_once(text).unwrap_or_else(|| panic!("no `{text}`: {seen}")).1.to_owned();
     let tokens = after("3 tools in the prompt, ");
     let tokens = tokens.split_once(" tokens").unwrap().0;

@@ -125,7 +125,7 @@ fn seeded_changes_are_named() {
     let (mut named, mut outcomes) = (0, Vec::new());
     for plugin in ["fs", "todo"] {
         let bytes = fs::read(builtin(plugin)).unwrap();
-        for word in words(&shown.stdout, &bytes) {
+        for word in common_words(&shown.stdout, &bytes) {
             if named >= 8 {
                 break;
             }
@@ -146,7 +146,7 @@ fn seeded_changes_are_named() {
 }
 
 /// Returns words of a text that a component contains, too.
-fn words(text: &str, component: &[u8]) -> BTreeSet<String> {
+fn common_words(text: &str, component: &[u8]) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphabetic()).filter(|word| word.len() >= 5);
     let is_in = |word: &&str| component.windows(word.len()).any(|window| window == word.as_bytes());
     words.filter(is_in).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Measures of the English of comments and of the names of types, with bounds that well-kept projects meet.
+//! Measures of the English of comments and of names, with bounds that well-kept projects meet.
 
 use super::sources::{all_sources, crates, files, is_test_file, relative, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +81,42 @@ fn phrases_are_found_across_lines() {
     assert_eq!(occurrences(&blocks[0].1, "that of"), 1);
     assert_eq!(occurrences(&blocks[1].1, "what"), 1);
     assert_eq!(occurrences(&blocks[1].1, "that of"), 0);
+}
+
+/// Names of functions that say neither what a function does nor to which object.
+const VAGUE_FUNCTIONS: &[&str] = &["of", "take", "words", "like", "said"];
+
+/// Returns the vague names of the functions that a source defines, each with its line.
+fn vague_functions(text: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let (before, rest) = line.split_once("fn ")?;
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        let is_definition = before.is_empty() || before.ends_with(' ') && !before.contains("//");
+        (is_definition && VAGUE_FUNCTIONS.contains(&name)).then(|| name.to_owned())
+    };
+    let lines = text.lines().enumerate();
+    lines.filter_map(|(number, line)| Some(format!("{}: {}", number + 1, name(line)?))).collect()
+}
+
+#[test]
+fn functions_are_named_by_a_verb_and_its_object() {
+    let mut vague = Vec::new();
+    // Plugins and guests are built separately.
+    let is_counted = |path: &&PathBuf| {
+        let name = relative(path);
+        name.starts_with("host/") || name.starts_with("tests/") && !name.starts_with("tests/guests/")
+    };
+    for path in all_sources().iter().filter(is_counted) {
+        let found = vague_functions(&fs::read_to_string(path).unwrap());
+        vague.extend(found.into_iter().map(|place| format!("{}:{place}", relative(path))));
+    }
+    assert!(vague.is_empty(), "name these by a verb and its object: {vague:#?}");
+}
+
+#[test]
+fn vague_names_of_functions_are_found() {
+    let text = "fn of(a: u8) {}\n    pub(super) async fn words<'a>() {}\nfn take_step() {}\n// fn of()\nlet take = 1;";
+    assert_eq!(vague_functions(text), ["1: of", "2: words"]);
 }
 
 /// Returns the names of the types that a source declares outside of implementations.

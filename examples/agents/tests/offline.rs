@@ -21,7 +21,7 @@ fn run(program: &str, arguments: &[&str], input: &str) -> Output {
 }
 
 /// Returns the output of a program that succeeds.
-fn said(program: &str, arguments: &[&str], input: &str) -> String {
+fn read_output(program: &str, arguments: &[&str], input: &str) -> String {
     let output = run(program, arguments, input);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -40,7 +40,7 @@ fn assert_lines(text: &str, beginnings: &[&str]) {
 
 #[test]
 fn repl_remembers_forgets_and_ends() {
-    let text = said(REPL, &[], "hello\nand\n/clear\nnew\n/nonsense\n/quit\nnever\n");
+    let text = read_output(REPL, &[], "hello\nand\n/clear\nnew\n/nonsense\n/quit\nnever\n");
     let expected = [
         "You said `hello`, message 1.",
         "You said `and`, message 2.",
@@ -54,12 +54,12 @@ fn repl_remembers_forgets_and_ends() {
 
 #[test]
 fn repl_ends_with_its_input() {
-    assert_eq!(said(REPL, &[], "hello"), "You said `hello`, message 1.\n");
+    assert_eq!(read_output(REPL, &[], "hello"), "You said `hello`, message 1.\n");
 }
 
 #[test]
 fn repl_switches_models_and_reports_a_missing_key() {
-    let text = said(REPL, &[], "/model nothing/at-all\n/model anthropic/claude-opus-5-5\nhello\n/clear\n");
+    let text = read_output(REPL, &[], "/model nothing/at-all\n/model anthropic/claude-opus-5-5\nhello\n/clear\n");
     let expected = [
         "[no provider is known for the model `nothing/at-all`",
         "[anthropic/claude-opus-5-5 from now on]",
@@ -89,7 +89,7 @@ fn ctrl_c_ends_the_reply_but_not_the_conversation() {
 
 #[test]
 fn assistant_reads_edits_and_runs_what_is_approved() {
-    let text = said(CODING_ASSISTANT, &["--yes"], "");
+    let text = read_output(CODING_ASSISTANT, &["--yes"], "");
     let expected = [
         "→ read {\"path\":\"greet.sh\"}",
         "← read: ",
@@ -107,7 +107,7 @@ fn assistant_reads_edits_and_runs_what_is_approved() {
 #[test]
 fn assistant_in_a_pipe_only_reads() {
     // A yes without a question does not count.
-    let text = said(CODING_ASSISTANT, &[], "y\ny\ny\n");
+    let text = read_output(CODING_ASSISTANT, &[], "y\ny\ny\n");
     let denied = ["← read: ", "✗ bash: Denied: no user can be asked", "✗ edit: Denied: ", "✗ bash: Denied: "];
     assert_lines(&text, &denied);
     assert!(text.ends_with("echo \"Hello, $1\"\n"), "{text}");
@@ -123,7 +123,7 @@ fn missing_plugins_are_reported() {
 
 #[test]
 fn pipeline_researches_writes_edits_and_checks() {
-    let text = said(PIPELINE, &[], "");
+    let text = read_output(PIPELINE, &[], "");
     let expected = [
         "researcher: → list ",
         // Both files are read in parallel, so either may come first.

@@ -120,7 +120,7 @@ impl Failure {
     }
 
     /// Takes over the message and the causes of an error.
-    fn of(status: Status, error: &dyn Error) -> Self {
+    fn from_error(status: Status, error: &dyn Error) -> Self {
         Self::new(status, with_causes(error))
     }
 }
@@ -139,7 +139,7 @@ macro_rules! exit_status {
     ($($error:ty => $status:ident),* $(,)?) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Self {
-                Self::of(Status::$status, &error)
+                Self::from_error(Status::$status, &error)
             }
         })*
     };
@@ -154,21 +154,21 @@ exit_status! {
 
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
-        let failure = Self::of(Status::Usage, &error);
+        let failure = Self::from_error(Status::Usage, &error);
         error.hint().into_iter().fold(failure, Self::hint)
     }
 }
 
 impl From<RegistryError> for Failure {
     fn from(error: RegistryError) -> Self {
-        let failure = Self::of(Status::Usage, &error);
+        let failure = Self::from_error(Status::Usage, &error);
         error.hint().into_iter().fold(failure, Self::hint)
     }
 }
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        let failure = Self::of(Status::Failed, &error);
+        let failure = Self::from_error(Status::Failed, &error);
         match error.kind {
             RunErrorKind::StoreFull => {
                 failure.hint("free some space on the disk, or run with --no-session to save nothing")
@@ -191,7 +191,7 @@ impl From<SessionError> for Failure {
             | SessionErrorKind::Unwritable { .. } => Status::Failed,
             _ => Status::Usage,
         };
-        let failure = Self::of(status, &error);
+        let failure = Self::from_error(status, &error);
         let owner = match (&error.kind, &error.subject) {
             (SessionErrorKind::Io { source, .. }, ErrorSubject::File(path)) if source.kind() == PermissionDenied => {
                 owner_hint(path)

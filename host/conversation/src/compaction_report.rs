@@ -21,7 +21,7 @@ pub(crate) fn compaction_report(messages: &[Arc<Message>]) -> Option<String> {
     let at = messages.iter().rposition(|message| record(message).is_some())?;
     let record = record(&messages[at])?;
     let (before, after) = (view(messages[..at].to_vec()), view(messages[..=at].to_vec()));
-    let (old, new) = (MessageCounts::of(&before), MessageCounts::of(&after));
+    let (old, new) = (MessageCounts::from_messages(&before), MessageCounts::from_messages(&after));
     let mut page = "| the model sees | before | after |\n|---|---:|---:|\n".to_owned();
     for (name, old, new) in [
         ("your messages", old.users, new.users),
@@ -89,7 +89,7 @@ struct MessageCounts {
 }
 
 impl MessageCounts {
-    fn of(messages: &[Arc<Message>]) -> Self {
+    fn from_messages(messages: &[Arc<Message>]) -> Self {
         let mut counts = Self { tokens: messages_tokens(messages, &ByteCounter::DEFAULT), ..Self::default() };
         for message in messages {
             match &**message {

@@ -25,7 +25,7 @@ impl RunPatch {
         let is_on_stdout = target == PatchTarget::Stdout;
         let (base, session) = (base.clone(), ready.session.on_disk.clone());
         let record = args.record.iter().map(|path| base.workspace.join(path)).collect::<Vec<_>>();
-        let start = blocking(move || PatchStart::take(&base, session.as_deref(), &record, target)).await?;
+        let start = blocking(move || PatchStart::take_snapshot(&base, session.as_deref(), &record, target)).await?;
         ready.keeper.need(start.id());
         Ok(Some(Self { start, format: args.output_format, is_on_stdout }))
     }

@@ -15,7 +15,7 @@ const MODEL: usize = 20;
 pub fn line(summary: &Summary) -> Text {
     let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
     let title = summary.title.as_deref().unwrap_or("(no prompt)");
-    let work = Work::of(summary);
+    let work = Work::read_records(summary);
     let cost = work.cost.map_or_else(|| "–".to_owned(), |cost| format!("${cost:.2}"));
     let id = short_id(&summary.id);
     columns([id.text(), age.text(), work.turns.text(), cost.text(), fit(&work.model, MODEL), fit(title, TITLE)])
@@ -23,7 +23,7 @@ pub fn line(summary: &Summary) -> Text {
 
 /// Describes a session for programs.
 pub fn described(summary: &Summary) -> Value {
-    let work = Work::of(summary);
+    let work = Work::read_records(summary);
     json!({
         "id": summary.id,
         "title": summary.title,
@@ -53,7 +53,7 @@ struct Work {
 
 impl Work {
     /// Reads the records of a session. One that cannot be read is listed without them.
-    fn of(summary: &Summary) -> Self {
+    fn read_records(summary: &Summary) -> Self {
         let runs = Transcript::open(&summary.path).and_then(|mut transcript| transcript.runs());
         let mut work = Self::default();
         for run in runs.iter().flat_map(Runs::iter) {

@@ -74,7 +74,7 @@ fn plugin(workspace: &Path, path: &str, digest: &str) -> Vec<String> {
         Err(problem) => return vec![format!("not a usable plugin: {problem}")],
     };
     let manifest = &inspection.manifest;
-    let asks = manifest.capabilities.words();
+    let asks = manifest.capabilities.spell_asks();
     let asks = if asks.is_empty() { "nothing".to_owned() } else { asks.join(" ") };
     let hooks = HookPoint::ALL.into_iter().filter(|point| inspection.exports.has_hook(*point));
     let hooks: Vec<&str> = hooks.map(HookPoint::name).collect();

@@ -104,7 +104,7 @@ output = "build/plugin.wasm"
         let project = Project::parse(TEXT, Path::new("/p")).unwrap();
         assert_eq!(project.build.steps, [["jco", "componentize", "/p/src/plugin.js"]]);
         assert_eq!((project.lifetime, project.limits.memory_bytes), (Lifetime::Session, Some(1024)));
-        assert_eq!((project.build.wit, project.asks.words()), ("wit".into(), vec!["files=read".to_owned()]));
+        assert_eq!((project.build.wit, project.asks.spell_asks()), ("wit".into(), vec!["files=read".to_owned()]));
     }
 
     #[test]

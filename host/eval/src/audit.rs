@@ -32,8 +32,8 @@ pub struct TrialChain {
 
 impl AuditTrail {
     /// Computes the trail of a result.
-    pub fn of(result: &SetResult) -> Self {
-        let trials: Vec<TrialChain> = result.trials.iter().map(TrialChain::of).collect();
+    pub fn from_result(result: &SetResult) -> Self {
+        let trials: Vec<TrialChain> = result.trials.iter().map(TrialChain::from_trial).collect();
         let digests: Vec<&str> = trials.iter().map(|chain| chain.digest.as_str()).collect();
         let counts = json!({
             "set": result.set, "completion": result.completion, "gate": result.gate, "budget": result.budget,
@@ -44,7 +44,7 @@ impl AuditTrail {
 }
 
 impl TrialChain {
-    fn of(trial: &TrialResult) -> Self {
+    fn from_trial(trial: &TrialResult) -> Self {
         let identity = json!({ "case": trial.case, "model": trial.model, "trial": trial.trial });
         let mut last = link(START, &identity);
         let mut turns = Vec::new();
@@ -85,7 +85,7 @@ fn link(before: &str, value: &Value) -> String {
 
 /// Returns the first places at which a result differs from its trail; empty if it is unchanged.
 pub fn verify(result: &SetResult) -> Vec<String> {
-    let (stored, computed) = (&result.audit, AuditTrail::of(result));
+    let (stored, computed) = (&result.audit, AuditTrail::from_result(result));
     if stored.trials.len() != computed.trials.len() {
         let (had, has) = (stored.trials.len(), computed.trials.len());
         return vec![format!("the trail has {had} trials, the result {has}")];
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn equal_runs_have_equal_trails_and_every_change_is_found() {
         let mut result = result();
-        result.audit = AuditTrail::of(&result);
+        result.audit = AuditTrail::from_result(&result);
         assert_eq!(verify(&result), Vec::<String>::new());
         let read: SetResult = serde_json::from_str(&serde_json::to_string(&result).unwrap()).unwrap();
         assert_eq!(verify(&read), Vec::<String>::new());
@@ -187,7 +187,7 @@ mod tests {
             (trajectory.duration_ms, trajectory.turns[0].calls[0].id) = (1, "other".to_owned());
             trajectory.turns[0].calls[0].arguments = json!({ "all": true, "path": "a" });
         }
-        assert_eq!(AuditTrail::of(&other), result.audit);
+        assert_eq!(AuditTrail::from_result(&other), result.audit);
         let changed = |change: &dyn Fn(&mut SetResult)| {
             let mut changed = result.clone();
             change(&mut changed);

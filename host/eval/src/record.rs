@@ -31,7 +31,7 @@ impl FileOutcome {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn of(before: &Path, after: &Path) -> io::Result<Self> {
+    pub fn from_directories(before: &Path, after: &Path) -> io::Result<Self> {
         let mut outcome = Self::default();
         for FileChange { path, kind } in workspace::changes(&workspace::digests(before)?, &workspace::digests(after)?) {
             let content = match files::read(&after.join(&path), MAX_CONTENT) {
@@ -242,6 +242,6 @@ mod tests {
             absent: vec!["gone".to_owned()],
             may_change: vec!["bytes".to_owned()],
         };
-        assert_eq!(FileOutcome::of(before.path(), after.path()).unwrap(), expected);
+        assert_eq!(FileOutcome::from_directories(before.path(), after.path()).unwrap(), expected);
     }
 }

@@ -196,7 +196,7 @@ pub struct CaseSums {
 }
 
 impl SetSums {
-    fn of<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Self {
+    fn from_trials<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Self {
         let mut sums = Self { cost: Some(0.0), ..Self::default() };
         for trial in trials {
             if trial.counts() {
@@ -230,13 +230,13 @@ pub fn sum_up(trials: &[TrialResult]) -> (Vec<CaseSums>, SetSums) {
         .into_iter()
         .map(|(case, model)| {
             let of_group = trials.iter().filter(|trial| (trial.case.as_str(), trial.model.as_deref()) == (case, model));
-            let mut sums = SetSums::of(of_group);
+            let mut sums = SetSums::from_trials(of_group);
             sums.pass_hat =
                 (1..=sums.trials).filter_map(|k| Some((k, pass_hat(sums.passed, sums.trials, k)?))).collect();
             CaseSums { case: case.to_owned(), model: model.map(str::to_owned), sums }
         })
         .collect();
-    let mut sums = SetSums::of(trials.iter());
+    let mut sums = SetSums::from_trials(trials.iter());
     let counted: Vec<&CaseSums> = cases.iter().filter(|case| case.sums.trials > 0).collect();
     let most = counted.iter().map(|case| case.sums.trials).min().unwrap_or_default();
     for k in 1..=most {

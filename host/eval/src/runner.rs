@@ -157,7 +157,7 @@ pub async fn run_set(
         gate: set.gate,
         ..SetResult::new(&set.id, trials)
     };
-    result.audit = AuditTrail::of(&result);
+    result.audit = AuditTrail::from_result(&result);
     result
 }
 

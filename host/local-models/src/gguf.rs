@@ -240,7 +240,7 @@ struct HeaderSource<R> {
 
 impl<R: Read> HeaderSource<R> {
     /// Reserves bytes of the file, before memory is taken for them.
-    fn take(&mut self, bytes: u64) -> Result<(), GgufError> {
+    fn reserve_bytes(&mut self, bytes: u64) -> Result<(), GgufError> {
         let end = self.position.checked_add(bytes);
         let end = end.ok_or_else(|| GgufError::Damaged("a length in the header is absurd".to_owned()))?;
         if end > self.length {
@@ -254,7 +254,7 @@ impl<R: Read> HeaderSource<R> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
-        self.take(N as u64)?;
+        self.reserve_bytes(N as u64)?;
         let mut bytes = [0; N];
         self.reader.read_exact(&mut bytes)?;
         Ok(bytes)
@@ -280,7 +280,7 @@ impl<R: Read> HeaderSource<R> {
 
     fn text(&mut self) -> Result<String, GgufError> {
         let length = self.u64()?;
-        self.take(length)?;
+        self.reserve_bytes(length)?;
         let mut bytes = vec![0; length as usize];
         self.reader.read_exact(&mut bytes)?;
         String::from_utf8(bytes).map_err(|_| GgufError::Damaged("a text is not UTF-8".to_owned()))

@@ -123,7 +123,7 @@ pub(crate) fn generate(
             break;
         }
         machine.accept(model.tokenizer.piece(token), &mut |piece| writer.write(piece));
-        emit_all(writer.take())?;
+        emit_all(writer.take_events())?;
         scores = session.append(&[token], is_cancelled)?;
     }
     machine.finish(&mut |piece| writer.write(piece));

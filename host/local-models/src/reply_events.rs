@@ -37,7 +37,7 @@ impl EventWriter {
     }
 
     /// Returns the events so far. Bytes of an incomplete character wait for the rest of it.
-    pub(crate) fn take(&mut self) -> Vec<StreamEvent> {
+    pub(crate) fn take_events(&mut self) -> Vec<StreamEvent> {
         self.flush(false);
         std::mem::take(&mut self.events)
     }
@@ -93,7 +93,7 @@ mod tests {
         let mut deltas = Vec::new();
         for byte in "é\u{1f600}!".bytes().chain([0xC3]) {
             writer.write(ReplyPiece::Text(byte));
-            deltas.extend(writer.take());
+            deltas.extend(writer.take_events());
         }
         deltas.extend(writer.finish());
         let text: Vec<&str> = deltas

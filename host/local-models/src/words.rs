@@ -76,7 +76,7 @@ fn blank_end(text: &str, start: usize, end: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn words(rule: &str, text: &str) -> Vec<String> {
+    fn split_words(rule: &str, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         WordRule::named(rule).unwrap().split(text, &mut |word| words.push(word.to_owned()));
         assert_eq!(words.concat(), text);
@@ -85,11 +85,14 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_vocabulary() {
-        assert_eq!(words("gpt2", "I'm  here 42!"), ["I", "'m", " ", " here", " 42", "!"]);
-        assert_eq!(words("smollm", "a 42\n\n b "), ["a", " ", "4", "2", "\n\n", " b", " "]);
-        assert_eq!(words("qwen2", "It'S 42\n  x(y)\n\n"), ["It", "'S", " ", "4", "2", "\n", " ", " x", "(y", ")\n\n"]);
-        assert_eq!(words("llama-bpe", "12345  \n"), ["123", "45", "  \n"]);
-        assert_eq!(words("gpt2", ""), [""; 0]);
-        assert_eq!(words("gpt2", "\u{a0}日本 é"), ["\u{a0}", "日本", " é"]);
+        assert_eq!(split_words("gpt2", "I'm  here 42!"), ["I", "'m", " ", " here", " 42", "!"]);
+        assert_eq!(split_words("smollm", "a 42\n\n b "), ["a", " ", "4", "2", "\n\n", " b", " "]);
+        assert_eq!(
+            split_words("qwen2", "It'S 42\n  x(y)\n\n"),
+            ["It", "'S", " ", "4", "2", "\n", " ", " x", "(y", ")\n\n"]
+        );
+        assert_eq!(split_words("llama-bpe", "12345  \n"), ["123", "45", "  \n"]);
+        assert_eq!(split_words("gpt2", ""), [""; 0]);
+        assert_eq!(split_words("gpt2", "\u{a0}日本 é"), ["\u{a0}", "日本", " é"]);
     }
 }

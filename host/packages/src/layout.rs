@@ -62,11 +62,11 @@ pub(crate) fn read_layout(files: &PackageFiles) -> Result<Layout, PackageError> 
     if let Some(text) = files.get(AGENT_PLUGIN) {
         let manifest = parse(AGENT_PLUGIN, text)?;
         check_agent_plugin(&manifest, &mut layout.notices).map_err(|problem| broken(AGENT_PLUGIN, problem))?;
-        layout.take(AGENT_PLUGIN, &manifest, &mut first)?;
+        layout.merge_manifest(AGENT_PLUGIN, &manifest, &mut first)?;
     }
     for path in VENDORS {
         if let Some(text) = files.get(path) {
-            layout.take(path, &parse(path, text)?, &mut first)?;
+            layout.merge_manifest(path, &parse(path, text)?, &mut first)?;
         }
     }
     let is_ours = |path: &str| {
@@ -98,7 +98,7 @@ pub(crate) fn read_layout(files: &PackageFiles) -> Result<Layout, PackageError> 
 
 impl Layout {
     /// Takes the name, version and description of a manifest, which have to agree with the first one.
-    fn take(&mut self, path: &str, manifest: &Value, first: &mut Option<String>) -> Result<(), PackageError> {
+    fn merge_manifest(&mut self, path: &str, manifest: &Value, first: &mut Option<String>) -> Result<(), PackageError> {
         let text = |member: &str| match manifest.get(member) {
             None => Ok(None),
             Some(Value::String(text)) if text.len() <= 1024 && !text.contains(char::is_control) => {

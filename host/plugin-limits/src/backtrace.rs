@@ -66,7 +66,7 @@ fn is_of_panic(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Option<String> {
+    fn list_functions(names: &[&str]) -> Option<String> {
         listed(names.iter().map(|name| (!name.is_empty()).then_some(*name)))
     }
 
@@ -81,7 +81,7 @@ mod tests {
             "_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE",
         ];
         let shown = "  in mycrate::foo::bar\n  in main.divide\n  in core::ops::function::FnOnce::call_once";
-        assert_eq!(of(&names).as_deref(), Some(shown));
+        assert_eq!(list_functions(&names).as_deref(), Some(shown));
     }
 
     #[test]
@@ -93,26 +93,26 @@ mod tests {
             &["debug.panicExtra__anon_2717", "plugin.check"],
         ];
         for names in trapped {
-            let first = of(names).unwrap().lines().next().map(str::to_owned);
+            let first = list_functions(names).unwrap().lines().next().map(str::to_owned);
             assert!(first.as_ref().is_some_and(|first| first.ends_with("check")), "{first:?}");
         }
     }
 
     #[test]
     fn stripped_modules_have_no_backtrace() {
-        assert_eq!(of(&["", ""]), None);
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&["", "known", ""]).as_deref(), Some("  in ?\n  in known\n  in ?"));
+        assert_eq!(list_functions(&["", ""]), None);
+        assert_eq!(list_functions(&[]), None);
+        assert_eq!(list_functions(&["", "known", ""]).as_deref(), Some("  in ?\n  in known\n  in ?"));
     }
 
     #[test]
     fn names_and_their_number_are_bounded() {
         let long = format!("x\u{1b}[31m\u{202e}{}", "y".repeat(10_000));
-        let shown = of(&[long.as_str(); 20]).unwrap();
+        let shown = list_functions(&[long.as_str(); 20]).unwrap();
         assert!(shown.len() < 2_000 && shown.ends_with("\n  and at least 10 more"), "{shown}");
-        let fewer = of(&["f"; 19]).unwrap();
+        let fewer = list_functions(&["f"; 19]).unwrap();
         assert!(fewer.ends_with("\n  and 9 more"), "{fewer}");
         assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
-        assert_eq!(of(&["std::a"; 3]).as_deref(), Some("  in std::a\n  in std::a\n  in std::a"));
+        assert_eq!(list_functions(&["std::a"; 3]).as_deref(), Some("  in std::a\n  in std::a\n  in std::a"));
     }
 }

@@ -60,26 +60,26 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(extra: &Value) -> Vec<String> {
+    fn check_extra(extra: &Value) -> Vec<String> {
         remarks("tool `x`", Some(&extra.to_string()), TOOL)
     }
 
     #[test]
     fn unknown_members_and_other_types_are_named_by_their_paths() {
-        assert_eq!(of(&json!({ "rout": 1 })), ["tool `x`: `extra.rout` is not known here, and is ignored"]);
+        assert_eq!(check_extra(&json!({ "rout": 1 })), ["tool `x`: `extra.rout` is not known here, and is ignored"]);
         let nested = json!({ "resource": { "uri": "a://b", "mimetype": "t" }, "bound-to": 3, "route": [1] });
         assert_eq!(
-            of(&nested),
+            check_extra(&nested),
             [
                 "tool `x`: `extra.resource.mimetype` is not known here, and is ignored",
                 "tool `x`: `extra.bound-to` is not of the type `string`",
             ]
         );
-        assert_eq!(of(&json!([])), ["tool `x`: `extra` is not of the type `object`"]);
+        assert_eq!(check_extra(&json!([])), ["tool `x`: `extra` is not of the type `object`"]);
         assert_eq!(remarks("tool `x`", Some("{"), TOOL).len(), 1);
-        assert!(remarks("tool `x`", None, TOOL).is_empty() && of(&json!({ "task": "optional" })).is_empty());
+        assert!(remarks("tool `x`", None, TOOL).is_empty() && check_extra(&json!({ "task": "optional" })).is_empty());
         let many: serde_json::Map<String, Value> = (0..50).map(|n| (n.to_string(), Value::Null)).collect();
-        assert_eq!(of(&many.into()).len(), MAX_REMARKS);
+        assert_eq!(check_extra(&many.into()).len(), MAX_REMARKS);
     }
 
     #[test]

@@ -393,7 +393,7 @@ mod tests {
     use crate::usage::Usage;
     use jiff::Timestamp;
 
-    fn said(text: &str) -> Arc<Message> {
+    fn build_reply(text: &str) -> Arc<Message> {
         Arc::new(Message::Assistant(AssistantMessage {
             content: vec![Content::text(text)],
             stop_reason: StopReason::Stop,
@@ -410,7 +410,8 @@ mod tests {
     #[test]
     fn report_is_the_last_message_with_text() {
         let mut outcome = Outcome::new(RunEnd::Done { stop_reason: StopReason::Stop }, Spend::default(), 3);
-        outcome.messages = vec![said("first"), said("last"), said(" \n"), Arc::new(Message::user("more"))];
+        outcome.messages =
+            vec![build_reply("first"), build_reply("last"), build_reply(" \n"), Arc::new(Message::user("more"))];
         assert_eq!(SubAgentReport::from_outcome(outcome.clone(), "l".into()).text, "last");
         outcome.messages.clear();
         assert_eq!(SubAgentReport::from_outcome(outcome, "l".into()).text, "");

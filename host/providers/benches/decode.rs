@@ -50,12 +50,12 @@ fn lines(events: &[Value]) -> Vec<u8> {
 }
 
 /// Returns a few words; JSON has to escape some of them.
-fn words(at: usize) -> &'static str {
+fn pick_words(at: usize) -> &'static str {
     [" the quick", " brown fox", "\n    \"jumps\"", " over", " the lazy dog,", " größer 🌍"][at % 6]
 }
 
 fn between(first: Vec<Value>, delta: impl Fn(&str) -> Value, last: Vec<Value>) -> Vec<Value> {
-    let deltas = (0..DELTAS).map(|at| delta(words(at)));
+    let deltas = (0..DELTAS).map(|at| delta(pick_words(at)));
     first.into_iter().chain(deltas).chain(last).collect()
 }
 
@@ -110,7 +110,7 @@ fn in_ollama() -> Format {
 
 fn in_bedrock() -> Format {
     let delta = |text: &str| json!({ "contentBlockIndex": 0, "delta": { "text": text }, "p": "abcdefghijkl" });
-    let payloads: Vec<Value> = (0..DELTAS).map(|at| delta(words(at))).collect();
+    let payloads: Vec<Value> = (0..DELTAS).map(|at| delta(pick_words(at))).collect();
     let mut bytes = Vec::new();
     for payload in &payloads {
         frame("contentBlockDelta", payload, &mut bytes);

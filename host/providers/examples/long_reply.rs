@@ -55,7 +55,7 @@ struct Run {
 async fn measure(provider: &str, tokens: usize) -> Result<Run, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
-    let wire = Wire::of(provider).ok_or("one of anthropic, openai-chat, openai-responses, gemini, ollama")?;
+    let wire = Wire::for_provider(provider).ok_or("one of anthropic, openai-chat, openai-responses, gemini, ollama")?;
     let server = tokio::spawn(serve(listener, wire, tokens));
     let config = ProviderConfig {
         name: provider.to_owned(),
@@ -102,7 +102,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn of(provider: &str) -> Option<Self> {
+    fn for_provider(provider: &str) -> Option<Self> {
         let sse = "text/event-stream";
         Some(match provider {
             "anthropic" => Self {

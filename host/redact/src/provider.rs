@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    async fn said(events: Vec<Result<StreamEvent, ProviderError>>) -> Vec<Result<StreamEvent, ProviderError>> {
+    async fn redact_events(events: Vec<Result<StreamEvent, ProviderError>>) -> Vec<Result<StreamEvent, ProviderError>> {
         asked("", events).await
     }
 
@@ -269,7 +269,7 @@ mod tests {
         events.extend(part(1, PartKind::Thinking, letters(KEY)));
         events.extend(part(2, call, letters(&format!("{{\"a\":\"{escaped}\"}}"))));
         events.push(Ok(StreamEvent::End { stop_reason: StopReason::Stop }));
-        let out = said(events).await;
+        let out = redact_events(events).await;
         assert_eq!(texts(&out, 0), "it is sk-[redacted]!");
         assert_eq!(
             (texts(&out, 1), texts(&out, 2)),
@@ -298,7 +298,7 @@ mod tests {
 
     #[tokio::test]
     async fn delayed_text_precedes_the_end_of_its_part() {
-        let out = said(part(0, PartKind::Text, vec!["the end: live-Zq7X".to_owned()])).await;
+        let out = redact_events(part(0, PartKind::Text, vec!["the end: live-Zq7X".to_owned()])).await;
         assert_eq!(texts(&out, 0), "the end: live-Zq7X");
         assert!(matches!(out.last(), Some(Ok(StreamEvent::PartEnd { .. }))));
     }
@@ -308,13 +308,14 @@ mod tests {
         let mut events = part(0, PartKind::Text, vec!["the end: live-Zq7X".to_owned()]);
         events.pop();
         events.push(Err(ProviderError::Cancelled));
-        let out = said(events).await;
+        let out = redact_events(events).await;
         assert_eq!((texts(&out, 0).as_str(), out.last()), ("the end: live-Zq7X", Some(&Err(ProviderError::Cancelled))));
     }
 
     #[tokio::test]
     async fn errors_are_cleaned() {
-        let out = said(vec![Err(ProviderError::Api { status: Some(400), message: format!("no {KEY}") })]).await;
+        let out =
+            redact_events(vec![Err(ProviderError::Api { status: Some(400), message: format!("no {KEY}") })]).await;
         assert_eq!(out[0].as_ref().unwrap_err().to_string(), "HTTP 400: no sk-[redacted]");
     }
 }

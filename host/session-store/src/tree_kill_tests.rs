@@ -48,7 +48,7 @@ impl Writer {
     fn begin(path: &Path) -> Self {
         let session = Arc::new(Session::begin(path, workspace()));
         let mut writer = Self { session, at: BTreeMap::new(), now: Vec::new(), said: 0 };
-        writer.take(&Step::Say);
+        writer.apply_step(&Step::Say);
         writer
     }
 
@@ -57,7 +57,7 @@ impl Writer {
         format!("said {}", self.said)
     }
 
-    fn take(&mut self, step: &Step) {
+    fn apply_step(&mut self, step: &Step) {
         match step {
             Step::Say => {
                 let text = self.text();
@@ -144,7 +144,7 @@ proptest! {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("whole.jsonl");
         let mut writer = Writer::begin(&path);
-        steps.iter().for_each(|step| writer.take(step));
+        steps.iter().for_each(|step| writer.apply_step(step));
         let bytes = std::fs::read(&path).unwrap();
         prop_assert_eq!(read_plainly(&bytes), writer.now.clone());
 
@@ -173,7 +173,7 @@ proptest! {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("whole.jsonl");
         let mut writer = Writer::begin(&path);
-        steps.iter().for_each(|step| writer.take(step));
+        steps.iter().for_each(|step| writer.apply_step(step));
         let sessions = crate::SessionDirectory::new(directory.path().join("sessions"));
         for (entry, said) in writer.at.clone() {
             let entry = entry.parse().unwrap();

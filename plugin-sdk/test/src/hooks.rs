@@ -139,7 +139,7 @@ impl Running {
         let why = self.info.hooks.iter().find(|hook| hook.point == point).map(|hook| hook.not_called);
         let why = why.map_or("the plugin does not export it", |why| why.unwrap_or("it is not loaded"));
         let error = TestError::new(format!("the hook `{point}` is not called: {why}"));
-        let is_granted = self.granted.words().iter().any(|word| word.starts_with("hooks"));
+        let is_granted = self.granted.spell_asks().iter().any(|word| word.starts_with("hooks"));
         Err(if is_granted { error } else { error.hint(self.how_to_grant(&["hooks".to_owned()])) })
     }
 

@@ -260,7 +260,7 @@ impl Plugin {
         match asks.covers(&table.asks()) {
             true => Ok(table),
             false => {
-                let words = asks.words();
+                let words = asks.spell_asks();
                 let words = if words.is_empty() { "nothing".to_owned() } else { words.join(" ") };
                 Err(TestError::new(format!("the plugin asks only for {words}: other grants have no effect"))
                     .hint("add the capability to what the plugin asks for, or take the grant out of the test"))

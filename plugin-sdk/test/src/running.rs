@@ -187,8 +187,8 @@ impl Running {
 
     /// Returns the words of the grants that the plugin asks for and the test does not give.
     pub fn not_granted(&self) -> Vec<String> {
-        let granted = self.granted.words();
-        let asked = self.info.offered.asks.words().into_iter();
+        let granted = self.granted.spell_asks();
+        let asked = self.info.offered.asks.spell_asks().into_iter();
         asked.filter(|word| !granted.contains(word)).collect()
     }
 

@@ -10,7 +10,7 @@ fn client_gets_back_every_guess() {
     let pinion = Pinion::default();
     let mut command = pinion.command(["mcp", "serve"]);
     command.env("OPENAI_API_KEY", format!("sk-ant-api03-{SECRET}"));
-    let mut client = Client::of(command);
+    let mut client = Client::spawn(command);
     client.initialize(json!({}));
     // As many as a name of a file can hold, in all of them; and the whole key, which the client may not learn to be one.
     let mut names: Vec<String> = guesses(SECRET).chunks(10).map(|batch| batch.join("!")).collect();

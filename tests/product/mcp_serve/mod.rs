@@ -24,10 +24,10 @@ struct Client {
 
 impl Client {
     fn start(pinion: &Pinion, arguments: &[&str]) -> Self {
-        Self::of(pinion.command(["mcp", "serve"].iter().chain(arguments)))
+        Self::spawn(pinion.command(["mcp", "serve"].iter().chain(arguments)))
     }
 
-    fn of(mut command: std::process::Command) -> Self {
+    fn spawn(mut command: std::process::Command) -> Self {
         let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, stdin, stdout, other: Vec::new(), last: 0 }

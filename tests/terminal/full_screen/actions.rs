@@ -103,7 +103,7 @@ fn selecting(text: &'static str) -> Step {
 }
 
 /// Writes `one two`, with the cursor at its end or at its beginning.
-fn words(is_at_end: bool) -> Vec<Step> {
+fn type_words(is_at_end: bool) -> Vec<Step> {
     let mut steps = vec![typed("one two", "one two", 7)];
     steps.extend((!is_at_end).then(|| typed(HOME, "one two", 0)));
     steps
@@ -194,18 +194,18 @@ fn case_of(action: &str) -> Case {
         "paste-picture" => shows(Idle, vec![], "no picture in the clipboard"),
         "yank" => edits(vec![typed("one\x15two", "two", 3)], "twoone"),
         "yank-earlier" => edits(vec![typed("one\x15two\x15", "", 0), typed("\x19", "two", 3)], "one"),
-        "kill-line" => edits(words(false), ""),
-        "kill-before" => edits(words(true), ""),
-        "kill-word" => edits(words(true), "one"),
-        "kill-word-after" => edits(words(false), " two"),
-        "backspace" => edits(words(true), "one tw"),
-        "delete" => edits(words(false), "ne two"),
-        "left" => moves(words(true), 0, 6),
-        "right" => moves(words(false), 0, 1),
-        "word-left" => moves(words(true), 0, 4),
-        "word-right" => moves(words(false), 0, 3),
-        "line-start" => moves(words(true), 0, 0),
-        "line-end" => moves(words(false), 0, 7),
+        "kill-line" => edits(type_words(false), ""),
+        "kill-before" => edits(type_words(true), ""),
+        "kill-word" => edits(type_words(true), "one"),
+        "kill-word-after" => edits(type_words(false), " two"),
+        "backspace" => edits(type_words(true), "one tw"),
+        "delete" => edits(type_words(false), "ne two"),
+        "left" => moves(type_words(true), 0, 6),
+        "right" => moves(type_words(false), 0, 1),
+        "word-left" => moves(type_words(true), 0, 4),
+        "word-right" => moves(type_words(false), 0, 3),
+        "line-start" => moves(type_words(true), 0, 0),
+        "line-end" => moves(type_words(false), 0, 7),
         "up" => moves(vec![typed("one\ntwo", "one\ntwo", 3)], -1, 3),
         "down" => moves(vec![typed("one\ntwo", "one\ntwo", 3), typed("\x1b[A\x1b[H", "one\ntwo", 0)], 1, 0),
         other => panic!("no case presses the key of `{other}`"),

@@ -115,7 +115,7 @@ struct Made {
 }
 
 impl Making {
-    fn of(messages: Vec<Arc<Message>>, window: u64, policy: CompactionPolicy) -> Self {
+    fn from_messages(messages: Vec<Arc<Message>>, window: u64, policy: CompactionPolicy) -> Self {
         let (counter, replies) = (Arc::new(ByteCounter::DEFAULT), Vec::new());
         Self { messages, window: Some(window), policy, counter, replies, strategy: None }
     }
@@ -254,30 +254,33 @@ fn text(message: &Message) -> String {
 fn history_that_fits_exactly_is_left_alone_and_one_token_less_is_not() {
     let messages = long_work();
     let tokens = messages_tokens(&messages, &ByteCounter::DEFAULT);
-    let made = Making::of(messages.clone(), SYSTEM + tokens, policy()).make(CompactionReason::Threshold);
+    let made = Making::from_messages(messages.clone(), SYSTEM + tokens, policy()).make(CompactionReason::Threshold);
     assert!(matches!(made.result, Err(CompactionError::Nothing)));
     assert_eq!(made.messages, messages);
-    let made = Making::of(messages, SYSTEM + tokens - 1, policy()).make(CompactionReason::Threshold);
+    let made = Making::from_messages(messages, SYSTEM + tokens - 1, policy()).make(CompactionReason::Threshold);
     assert!(made.result.is_ok() && made.tokens < tokens);
 }
 
 #[test]
 fn old_results_are_cut_while_that_is_enough_and_then_turns_are_dropped() {
     let messages = long_work();
-    let made = Making::of(messages.clone(), 2_200, policy()).make(CompactionReason::Threshold);
+    let made = Making::from_messages(messages.clone(), 2_200, policy()).make(CompactionReason::Threshold);
     let lengths: Vec<usize> = made.messages.iter().map(|message| text(message).len()).collect();
     assert_eq!(made.messages.len(), messages.len());
     assert!(lengths[2] < 200 && lengths[4] < 200 && lengths[6] == 2_000, "{lengths:?}");
     // Exactly the size of this is enough; with one token less, turns are dropped.
     let most = SYSTEM + made.tokens;
-    assert_eq!(Making::of(messages.clone(), most, policy()).make(CompactionReason::Threshold).messages, made.messages);
-    let made = Making::of(messages, most - 1, policy()).make(CompactionReason::Threshold);
+    assert_eq!(
+        Making::from_messages(messages.clone(), most, policy()).make(CompactionReason::Threshold).messages,
+        made.messages
+    );
+    let made = Making::from_messages(messages, most - 1, policy()).make(CompactionReason::Threshold);
     assert!(made.result.unwrap().dropped > 0);
 }
 
 #[test]
 fn first_messages_stay_with_results_and_recent_ones_after_the_summary() {
-    let made = Making::of(without_arguments(long_work()), 600, policy()).make(CompactionReason::Threshold);
+    let made = Making::from_messages(without_arguments(long_work()), 600, policy()).make(CompactionReason::Threshold);
     let compaction = made.result.unwrap();
     assert_eq!((compaction.first, compaction.dropped, made.messages.len()), (3, 2, 6));
     assert_eq!((text(&made.messages[0]).as_str(), text(&made.messages[1]).as_str()), ("the task", "step 0"));
@@ -296,7 +299,7 @@ fn task_stays_alone_where_the_first_reply_has_too_many_results() {
     let results = (0..40).map(|_| ("x".repeat(2_000), false)).collect();
     let mut steps = vec![Step::User("the task".into()), Step::Reply("step".into(), results)];
     steps.extend((0..3).map(|n| Step::Reply(format!("then {n}"), vec![("x".repeat(2_000), false)])));
-    let made = Making::of(history(steps), 1_300, policy()).make(CompactionReason::Threshold);
+    let made = Making::from_messages(history(steps), 1_300, policy()).make(CompactionReason::Threshold);
     assert_eq!(made.result.unwrap().first, 1);
     assert_eq!(text(&made.messages[0]), "the task");
     assert!(text(&made.messages[1]).starts_with(SUMMARY_FRAME));
@@ -310,7 +313,7 @@ fn old_results_are_cut_to_lines_before_they_are_cut_to_bytes() {
     let mut messages = without_arguments(history(steps));
     messages.extend((0..5).flat_map(|n| [Message::user(format!("{n}")), says_now("yes")]).map(Arc::new));
     let policy = CompactionPolicy { keep_recent: 10, reserve: 0, ..CompactionPolicy::default() };
-    let made = Making::of(messages, 10_010, policy).make(CompactionReason::Threshold);
+    let made = Making::from_messages(messages, 10_010, policy).make(CompactionReason::Threshold);
     let cut = text(&made.messages[2]);
     assert_eq!((made.result.unwrap().dropped, cut.lines().count()), (0, 50));
     assert!(cut.contains("\n[... 151 lines truncated ...]\n") && cut.ends_with(&"x\n"), "{cut}");
@@ -334,7 +337,7 @@ fn request_that_is_worked_on_survives_two_compactions_in_the_users_words() {
     steps.extend((0..6).map(|n| Step::Reply(format!("step {n}"), vec![("x".repeat(2_000), false)])));
     let mut messages = history(steps);
     for _ in 0..2 {
-        let made = Making::of(messages, 1_300, policy()).make(CompactionReason::Threshold);
+        let made = Making::from_messages(messages, 1_300, policy()).make(CompactionReason::Threshold);
         assert_eq!((text(&made.messages[0]).as_str(), text(&made.messages[1]).as_str()), ("first task", "done"));
         let summary = text(&made.messages[2]);
         assert!(summary.ends_with("in the user's words:]\n\nnow: rename `a` to `b`"), "{summary}");
@@ -352,21 +355,21 @@ fn one_huge_result_among_few_messages_is_cut() {
     let Message::Assistant(reply) = Arc::make_mut(&mut messages[1]) else { panic!("no reply") };
     reply.content = vec![call];
     let policy = CompactionPolicy { keep_recent: 10, ..policy() };
-    let made = Making::of(messages, 1_000, policy).make(CompactionReason::Threshold);
+    let made = Making::from_messages(messages, 1_000, policy).make(CompactionReason::Threshold);
     assert_eq!((made.result.unwrap().dropped, made.messages.len()), (0, 3));
     assert!(text(&made.messages[2]).len() < 200);
 }
 
 #[test]
 fn nothing_is_compacted_when_the_system_prompt_alone_is_too_long() {
-    let made = Making::of(long_work(), SYSTEM, policy()).make(CompactionReason::Threshold);
+    let made = Making::from_messages(long_work(), SYSTEM, policy()).make(CompactionReason::Threshold);
     assert!(matches!(made.result, Err(CompactionError::Nothing)));
 }
 
 #[test]
 fn prompt_alone_is_never_compacted() {
     let messages = history(vec![Step::User("x".repeat(40_000))]);
-    let made = Making::of(messages, 1_000, policy()).make(CompactionReason::Overflow);
+    let made = Making::from_messages(messages, 1_000, policy()).make(CompactionReason::Overflow);
     assert!(matches!(made.result, Err(CompactionError::Nothing)));
 }
 
@@ -376,7 +379,8 @@ fn request_for_a_summary_fits_the_window_after_a_batch_of_long_results() {
     let mut steps: Vec<Step> = (0..4).map(|n| Step::Reply(format!("step {n}"), vec![])).collect();
     steps.insert(0, Step::User("the task".into()));
     steps.push(Step::Reply("read five files".into(), results));
-    let mut making = Making::of(history(steps), 40_000, CompactionPolicy { target: 0.1, ..Default::default() });
+    let mut making =
+        Making::from_messages(history(steps), 40_000, CompactionPolicy { target: 0.1, ..Default::default() });
     making.replies = vec![says("The files are long.")];
     let made = making.make(CompactionReason::Threshold);
     let compaction = made.result.unwrap();
@@ -403,7 +407,7 @@ impl CompactionStrategy for Ends {
 
 #[test]
 fn strategy_of_an_application_replaces_the_history_at_boundaries_of_calls() {
-    let mut making = Making::of(long_work(), 2_300, policy());
+    let mut making = Making::from_messages(long_work(), 2_300, policy());
     making.strategy = Some(Arc::new(Ends));
     let made = making.make(CompactionReason::Threshold);
     let compaction = made.result.unwrap();
@@ -415,7 +419,7 @@ fn strategy_of_an_application_replaces_the_history_at_boundaries_of_calls() {
 
 #[test]
 fn strategy_that_keeps_too_much_gives_way_to_the_built_in_one() {
-    let mut making = Making::of(long_work(), 600, policy());
+    let mut making = Making::from_messages(long_work(), 600, policy());
     making.strategy = Some(Arc::new(Ends));
     let made = making.make(CompactionReason::Threshold);
     assert!(made.result.is_ok() && made.tokens <= 600 - SYSTEM);

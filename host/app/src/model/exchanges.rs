@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    fn of(directory: &TempDir, text: &str) -> Result<Exchanges> {
+    fn open_exchanges(directory: &TempDir, text: &str) -> Result<Exchanges> {
         let file = directory.path().join("file.jsonl");
         std::fs::write(&file, text).unwrap();
         let options = RunOptions { replay: Some(file.clone()), ..RunOptions::default() };
@@ -125,15 +125,14 @@ mod tests {
     #[test]
     fn replay_distinguishes_recordings_from_scripts() {
         let directory = TempDir::new().unwrap();
-        assert!(
-            matches!(of(&directory, "{\"text\":\"hi\"}\n"), Ok(Exchanges::Scripted(script)) if script.replies.len() == 1)
-        );
-        let played = of(&directory, "{\"pinion_recording\":1,\"date\":\"2026-01-02\"}\n").unwrap();
+        let scripted = open_exchanges(&directory, "{\"text\":\"hi\"}\n");
+        assert!(matches!(scripted, Ok(Exchanges::Scripted(script)) if script.replies.len() == 1));
+        let played = open_exchanges(&directory, "{\"pinion_recording\":1,\"date\":\"2026-01-02\"}\n").unwrap();
         assert_eq!(played.date().to_string(), "2026-01-02");
         assert!(played.playback().is_some() && played.recorder().is_none() && played.notice().is_none());
-        let newer = of(&directory, "{\"pinion_recording\":2}\n").unwrap_err();
+        let newer = open_exchanges(&directory, "{\"pinion_recording\":2}\n").unwrap_err();
         assert!(newer.to_string().contains("not a recording of this version"), "{newer}");
-        assert!(of(&directory, "nonsense\n").unwrap_err().to_string().contains("line 1"));
+        assert!(open_exchanges(&directory, "nonsense\n").unwrap_err().to_string().contains("line 1"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl ComponentReader for HostReader {
     fn read(&self, path: &str, bytes: &[u8]) -> std::result::Result<ComponentFacts, String> {
         let inspection = Inspection::from_file(bytes, Path::new(path));
         let manifest = inspection.map_err(|error| crate::failure::with_causes(&error))?.manifest;
-        let asks = manifest.capabilities.words();
+        let asks = manifest.capabilities.spell_asks();
         let is_whole = |word: &&String| GrantTable::default().add(std::slice::from_ref(*word), Path::new(".")).is_ok();
         let grants = asks.iter().filter(is_whole).cloned().collect();
         Ok(ComponentFacts {

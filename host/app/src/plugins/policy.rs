@@ -250,7 +250,7 @@ impl RuntimePolicy {
         {
             true => GrantStanding::Stranger,
             false => {
-                let asked = component.manifest.capabilities.words().join(" ");
+                let asked = component.manifest.capabilities.spell_asks().join(" ");
                 let hint = format!("hint: pinion plugin grant {} {asked}", shown(path));
                 GrantStanding::HeldBack(format!("{why}\n{}", hint.trim_end()))
             }
@@ -472,7 +472,7 @@ impl RuntimePolicy {
 
 /// Returns the command that grants more to a file, if editing the config is not the way.
 fn grant_hint(path: &Path, standing: &GrantStanding, component: &Component<'_>) -> Option<String> {
-    let asks = component.manifest.capabilities.words().join(" ");
+    let asks = component.manifest.capabilities.spell_asks().join(" ");
     match standing {
         GrantStanding::Pinned(pin) if pin.config => Some(format!("pinion plugin grant {}", shown(path))),
         GrantStanding::Stranger

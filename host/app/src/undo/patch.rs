@@ -168,7 +168,12 @@ impl PatchStart {
     ///
     /// # Errors
     /// The destination cannot be written, or the snapshot cannot be taken.
-    pub fn take(base: &Base, session: Option<&Session>, more: &[PathBuf], target: PatchTarget) -> Result<Self> {
+    pub fn take_snapshot(
+        base: &Base,
+        session: Option<&Session>,
+        more: &[PathBuf],
+        target: PatchTarget,
+    ) -> Result<Self> {
         target.check()?;
         let own: Vec<PathBuf> = more.iter().cloned().chain(target.file().map(Path::to_owned)).collect();
         let kept = session.and_then(|session| base.checkpoints(&base.workspace, session.path(), &own));

@@ -150,7 +150,7 @@ mod tests {
         Policy::new(rules.iter().map(|rule| rule.parse().unwrap()).collect())
     }
 
-    fn said(policy: &Policy, method: &str, url: &str) -> String {
+    fn describe_check(policy: &Policy, method: &str, url: &str) -> String {
         policy
             .check(method, &RequestTarget::parse(url).unwrap())
             .map_or_else(|denial| denial.to_string(), |()| "ok".to_owned())
@@ -159,14 +159,17 @@ mod tests {
     #[test]
     fn denial_names_the_rules_of_the_origin_and_no_path() {
         let policy = policy(&["GET https://a.example/v1", "POST https://a.example/v2", "https://b.example"]);
-        assert_eq!(said(&policy, "GET", "https://a.example/v1/x?key=1"), "ok");
+        assert_eq!(describe_check(&policy, "GET", "https://a.example/v1/x?key=1"), "ok");
         assert_eq!(
-            said(&policy, "DELETE", "https://a.example/v1/secret?key=secret"),
+            describe_check(&policy, "DELETE", "https://a.example/v1/secret?key=secret"),
             "no network rule covers `DELETE https://a.example`\n\
              hint: this origin is limited to `GET https://a.example/v1/*`, `POST https://a.example/v2/*`"
         );
-        assert_eq!(said(&policy, "GET", "http://b.example/"), "no network rule covers `GET http://b.example`");
-        assert!(said(&Policy::default(), "GET", "https://a.example/").starts_with("no network rule"));
+        assert_eq!(
+            describe_check(&policy, "GET", "http://b.example/"),
+            "no network rule covers `GET http://b.example`"
+        );
+        assert!(describe_check(&Policy::default(), "GET", "https://a.example/").starts_with("no network rule"));
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn import_job(directory: &Path, set: &str) -> Result<SetResult, EvalError> {
         ended: times.iter().max().copied().unwrap_or(Timestamp::UNIX_EPOCH),
         ..SetResult::new(set, trials)
     };
-    result.audit = AuditTrail::of(&result);
+    result.audit = AuditTrail::from_result(&result);
     Ok(result)
 }
 

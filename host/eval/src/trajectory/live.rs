@@ -36,8 +36,8 @@ impl EventCollector {
         Self { workspace: workspace.map(str::to_owned), ..Self::default() }
     }
 
-    /// Takes an event that arrived at a time since the start.
-    pub fn take(&mut self, event: &Event, at: Duration) {
+    /// Records an event that arrived at a time since the start.
+    pub fn record_event(&mut self, event: &Event, at: Duration) {
         self.last = self.last.max(at);
         let number = self.runs.len();
         let run = self.runs.entry(event.run_id.clone()).or_insert_with(|| RunProgress { number, ..Default::default() });
@@ -197,7 +197,7 @@ mod tests {
     fn events_become_turns_with_calls_of_sub_agents_and_denials() {
         let mut collector = EventCollector::new(Some("/w"));
         for (second, event) in events().iter().enumerate() {
-            collector.take(event, Duration::from_secs(second as u64));
+            collector.record_event(event, Duration::from_secs(second as u64));
         }
         let trajectory = collector.finish();
         let turns: Vec<_> = trajectory
@@ -225,7 +225,7 @@ mod tests {
     fn later_prompt_continues_the_trajectory() {
         let collect = || {
             let mut collector = EventCollector::new(None);
-            events().iter().for_each(|event| collector.take(event, Duration::from_secs(1)));
+            events().iter().for_each(|event| collector.record_event(event, Duration::from_secs(1)));
             collector.finish()
         };
         let mut whole = Trajectory::default();

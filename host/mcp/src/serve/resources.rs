@@ -136,7 +136,7 @@ mod tests {
         served(name, ResourceAddress::Uri(uri.to_owned()))
     }
 
-    fn of(name: &str, template: &str) -> ServedTool {
+    fn serve_template(name: &str, template: &str) -> ServedTool {
         served(name, ResourceAddress::Template(UriTemplate::parse(template).unwrap()))
     }
 
@@ -147,8 +147,13 @@ mod tests {
 
     #[test]
     fn exact_address_comes_before_a_template_and_the_first_one_wins() {
-        let tools =
-            [of("any", "a://{x}"), at("one", "a://b"), at("two", "a://b"), of("other", "a://{y}"), tool("none")];
+        let tools = [
+            serve_template("any", "a://{x}"),
+            at("one", "a://b"),
+            at("two", "a://b"),
+            serve_template("other", "a://{y}"),
+            tool("none"),
+        ];
         let found = |uri| find(&tools, uri).map(|(tool, arguments)| (tool.definition.name.clone(), arguments));
         assert_eq!(found("a://b"), Some(("one".to_owned(), json!({}))));
         assert_eq!(found("a://c%20d"), Some(("any".to_owned(), json!({ "x": "c d" }))));

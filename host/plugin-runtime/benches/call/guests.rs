@@ -85,11 +85,11 @@ impl Plugins {
     }
 
     pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
-        Self::of(names.iter().map(|name| PluginSource::file(guest(name))).collect(), cache, None, None).await
+        Self::from_sources(names.iter().map(|name| PluginSource::file(guest(name))).collect(), cache, None, None).await
     }
 
     pub(crate) async fn load_files(files: Vec<PathBuf>, cache: &Path) -> Self {
-        Self::of(files.into_iter().map(PluginSource::file).collect(), cache, None, None).await
+        Self::from_sources(files.into_iter().map(PluginSource::file).collect(), cache, None, None).await
     }
 
     pub(crate) async fn load_file(file: PathBuf, compiler: Option<Compiler>) -> Self {
@@ -112,12 +112,12 @@ impl Plugins {
 
     async fn load_with(file: PathBuf, compiler: Option<Compiler>, servers: Option<Arc<dyn McpServers>>) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let mut plugins = Self::of(vec![PluginSource::file(file)], cache.path(), compiler, servers).await;
+        let mut plugins = Self::from_sources(vec![PluginSource::file(file)], cache.path(), compiler, servers).await;
         plugins._cache = Some(cache);
         plugins
     }
 
-    async fn of(
+    async fn from_sources(
         sources: Vec<PluginSource>,
         cache: &Path,
         compiler: Option<Compiler>,

@@ -164,7 +164,7 @@ impl PluginAuthority {
 
     /// Returns the grant of a capability that is used outside calls.
     pub(crate) fn held<C: Granted>(&self) -> Option<&C::Held> {
-        C::held(C::of(&self.grants))
+        C::held(C::select_grant(&self.grants))
     }
 
     /// The plugin's share of the descriptors of this process.
@@ -203,7 +203,7 @@ impl CallAuthority {
     pub(crate) fn check<C: Granted>(&self) -> Result<&C::Held, Denied> {
         let plugin = &self.plugin;
         let phrase = C::phrase(C::MOST);
-        let held = C::held(C::of(&plugin.grants));
+        let held = C::held(C::select_grant(&plugin.grants));
         let Some(held) = held else { return Err(plugin.not_granted(phrase, &C::line(C::MOST))) };
         if self.allows::<C>() {
             return Ok(held);
@@ -218,7 +218,7 @@ impl CallAuthority {
 
     /// Returns whether [`CallAuthority::check`] passes, without the words of a refusal.
     pub(crate) fn allows<C: Granted>(&self) -> bool {
-        let grant = C::of(&self.plugin.grants);
+        let grant = C::select_grant(&self.plugin.grants);
         let is_right_caller = match self.caller {
             Caller::Tool => true,
             Caller::Command => C::FOR_COMMANDS,
@@ -231,7 +231,7 @@ impl CallAuthority {
     /// Like [`CallAuthority::check`], and also passes while an argument is completed, regardless of the effects: for
     /// functions that start and change nothing.
     pub(crate) fn check_or_completes<C: Granted>(&self) -> Result<&C::Held, Denied> {
-        match C::held(C::of(&self.plugin.grants)).filter(|_| self.is_completion()) {
+        match C::held(C::select_grant(&self.plugin.grants)).filter(|_| self.is_completion()) {
             Some(held) => Ok(held),
             None => self.check::<C>(),
         }
@@ -278,7 +278,7 @@ impl CallAuthority {
     /// Returns whether the plugin was granted a capability, even if this call may not use it: for lists that a plugin
     /// needs to describe itself.
     pub(crate) fn is_granted<C: Granted>(&self) -> bool {
-        C::held(C::of(&self.plugin.grants)).is_some()
+        C::held(C::select_grant(&self.plugin.grants)).is_some()
     }
 
     /// Returns a refusal to change anything in code that runs while the user types.

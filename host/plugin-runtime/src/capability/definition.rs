@@ -94,7 +94,7 @@ pub(crate) trait Capability {
     }
 
     /// An entry as words of the command line.
-    fn words(entry: &Self::Entry) -> Vec<String> {
+    fn spell_entry(entry: &Self::Entry) -> Vec<String> {
         if *entry == Self::Entry::default() { Vec::new() } else { vec![Self::NAME.to_owned()] }
     }
 

@@ -136,7 +136,7 @@ mod tests {
         let mut typed = GrantTable::default();
         typed.add(&["echo".to_owned()], Path::new("/w")).unwrap();
         assert_eq!(typed, table);
-        assert_eq!((table.words(), asks().words()), (vec!["echo".to_owned()], vec!["echo".to_owned()]));
+        assert_eq!((table.spell_grants(), asks().spell_asks()), (vec!["echo".to_owned()], vec!["echo".to_owned()]));
         assert!(capability_forms().contains(&"echo") && asks().covers(&table.asks()));
         assert!(asks().covers_import("echo") && !Asks::default().covers_import("echo"));
         assert_eq!(Asks::default().excess(&asks()), ["hear an echo"]);

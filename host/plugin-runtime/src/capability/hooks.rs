@@ -54,7 +54,7 @@ impl Capability for Hooks {
         "see and restrict what the agent does: all tool calls with their input and results, your prompts, and the session"
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         match entry {
             Switch::Plain(false) => Vec::new(),
             Switch::Plain(true) => vec![Self::NAME.to_owned()],
@@ -104,7 +104,7 @@ mod tests {
         };
         assert_eq!(granted("hooks = true"), Switch::Plain(true));
         let some = granted(r#"hooks = ["before-prompt", "before-tool-call"]"#);
-        assert_eq!(Hooks::words(&some), ["hooks=before-tool-call,before-prompt"]);
+        assert_eq!(Hooks::spell_entry(&some), ["hooks=before-tool-call,before-prompt"]);
         assert_eq!(Hooks::parse(Some("before-tool-call,before-prompt"), Path::new("/w")), Some(some));
         assert_eq!(Hooks::parse(Some("before"), Path::new("/w")), None);
         assert!(toml::from_str::<crate::GrantTable>(r#"hooks = ["everything"]"#).is_err());
@@ -115,7 +115,7 @@ mod tests {
         let whole = usual_points();
         assert!(!whole.contains(&HookPoint::BeforeStop) && whole.contains(&HookPoint::AfterReply));
         let named = Hooks::parse(Some("before-stop,after-reply"), Path::new("/w")).unwrap();
-        assert_eq!(Hooks::words(&named), ["hooks=before-stop,after-reply"]);
+        assert_eq!(Hooks::spell_entry(&named), ["hooks=before-stop,after-reply"]);
         assert_eq!(Hooks::extent(&whole), Some(String::new()));
     }
 
@@ -123,6 +123,6 @@ mod tests {
     fn empty_list_grants_nothing() {
         let empty: Grant = BTreeSet::new();
         assert_eq!((Hooks::held(&empty), Hooks::extent(&empty)), (None, None));
-        assert!(Hooks::words(&Switch::With(empty)).is_empty());
+        assert!(Hooks::spell_entry(&Switch::With(empty)).is_empty());
     }
 }

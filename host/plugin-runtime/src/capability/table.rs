@@ -29,7 +29,7 @@ pub(crate) struct Missing {
 /// Finds the grant of a capability in [`Grants`].
 pub(crate) trait Granted: Capability {
     /// The grant.
-    fn of(grants: &Grants) -> &Self::Grant;
+    fn select_grant(grants: &Grants) -> &Self::Grant;
 }
 
 macro_rules! tables {
@@ -62,7 +62,7 @@ macro_rules! tables {
         $(
             $(#[$cfg])?
             impl Granted for $name::$Capability {
-                fn of(grants: &Grants) -> &Self::Grant {
+                fn select_grant(grants: &Grants) -> &Self::Grant {
                     &grants.$name
                 }
             }
@@ -110,7 +110,7 @@ macro_rules! tables {
             }
 
             /// The asks as words of the command line.
-            pub fn words(&self) -> Vec<String> {
+            pub fn spell_asks(&self) -> Vec<String> {
                 let mut words = Vec::new();
                 $($(#[$cfg])? words.extend($name::$Capability::ask_word(self.$name.clone()));)+
                 words
@@ -224,9 +224,9 @@ macro_rules! tables {
             }
 
             /// The entries as words of the command line.
-            pub fn words(&self) -> Vec<String> {
+            pub fn spell_grants(&self) -> Vec<String> {
                 let mut words = Vec::new();
-                $($(#[$cfg])? words.extend($name::$Capability::words(&self.$name));)+
+                $($(#[$cfg])? words.extend($name::$Capability::spell_entry(&self.$name));)+
                 words
             }
 

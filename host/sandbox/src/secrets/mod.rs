@@ -24,7 +24,7 @@ pub fn secret_paths(home: Option<&Path>, open: &[PathBuf]) -> Vec<PathBuf> {
 /// Returns the well-known places of credentials that exist, without links.
 pub fn known_secret_paths(home: Option<&Path>) -> Vec<PathBuf> {
     let in_home = |home: &Path| -> Vec<PathBuf> {
-        let mut names = HomeEntryNames::of(home);
+        let mut names = HomeEntryNames::from_home(home);
         let of_lists = IN_HOME.iter().flat_map(|list| list.split_ascii_whitespace());
         let of_lists: Vec<PathBuf> = of_lists.filter_map(|path| names.below_existing(path)).collect();
         let of_system = IN_HOME_OF_SYSTEM.split('|').filter(|path| !path.is_empty());
@@ -52,7 +52,7 @@ struct HomeEntryNames<'a> {
 }
 
 impl<'a> HomeEntryNames<'a> {
-    fn of(home: &'a Path) -> Self {
+    fn from_home(home: &'a Path) -> Self {
         Self { home, entries: listed(home), inner: BTreeMap::new() }
     }
 

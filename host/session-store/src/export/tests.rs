@@ -367,7 +367,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(session: &Session, step: Step, open: &mut Vec<String>) {
+fn apply_step(session: &Session, step: Step, open: &mut Vec<String>) {
     match step {
         Step::Say(message) => {
             if let Message::Assistant(reply) = &message {
@@ -396,7 +396,7 @@ proptest! {
         let directory = TempDir::new().unwrap();
         let session = Session::begin(&directory.path().join("a.jsonl"), Path::new(&name));
         let mut open = Vec::new();
-        steps.into_iter().for_each(|step| take(&session, step, &mut open));
+        steps.into_iter().for_each(|step| apply_step(&session, step, &mut open));
         if session.path().exists() {
             check_page(&exported(session.path(), ExportFormat::Html));
             check_markdown(&exported(session.path(), ExportFormat::Markdown));

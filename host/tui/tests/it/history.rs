@@ -8,7 +8,7 @@ use pinion_protocol::{
 use pinion_tui::Input;
 use serde_json::json;
 
-fn of(run: &str, kind: EventKind) -> Event {
+fn build_event(run: &str, kind: EventKind) -> Event {
     Event { run_id: run.into(), kind }
 }
 
@@ -61,19 +61,19 @@ fn refused_runs_without_a_start_have_their_reason_and_leave_no_run_behind() {
 fn past_has_its_calls_with_ledgers_and_its_sub_agents() {
     let mut ui = Ui::new(80, 24);
     let past = vec![
-        of("run", agent_start("agent")),
-        of("run", end_of(Message::user("compare"))),
-        of("run", calls(&["1", "2"])),
-        of("child", started_for("sub-agent", "1")),
-        of("child", end_of(Message::user("Read one.rs.\nReport."))),
-        of("child", end_of(assistant(vec![Content::text("It is short.")]))),
-        of("child", end(done())),
-        of("run", ended("1", "short", Display::Plain, vec!["read src/".into()])),
-        of("run", end_of(tool_result("1", "task", "short"))),
-        of("run", end_of(tool_result("2", "task", "skipped"))),
-        of("run", end(done())),
-        of("run2", agent_start("agent")),
-        of("run2", end_of(Message::user("and now?"))),
+        build_event("run", agent_start("agent")),
+        build_event("run", end_of(Message::user("compare"))),
+        build_event("run", calls(&["1", "2"])),
+        build_event("child", started_for("sub-agent", "1")),
+        build_event("child", end_of(Message::user("Read one.rs.\nReport."))),
+        build_event("child", end_of(assistant(vec![Content::text("It is short.")]))),
+        build_event("child", end(done())),
+        build_event("run", ended("1", "short", Display::Plain, vec!["read src/".into()])),
+        build_event("run", end_of(tool_result("1", "task", "short"))),
+        build_event("run", end_of(tool_result("2", "task", "skipped"))),
+        build_event("run", end(done())),
+        build_event("run2", agent_start("agent")),
+        build_event("run2", end_of(Message::user("and now?"))),
     ];
     ui.input(Input::Session(past));
     let expected = "› compare\n\n✓ task part 1  → short\n  ◆ sub-agent “Read one.rs.” · done, 1 turn, 0 tokens\n✓ task part 2  → skipped\n\n› and now?";

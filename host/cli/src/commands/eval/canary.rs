@@ -74,7 +74,7 @@ impl CanaryArgs {
             let mut drift = CanaryDrift::default();
             for subject in &subjects {
                 let engine = match &subject.program {
-                    Some(program) => ProcessEngine::of(directory.join(program)),
+                    Some(program) => ProcessEngine::from_program(directory.join(program)),
                     None => ProcessEngine::new()?,
                 };
                 let options = SetOptions {

@@ -47,7 +47,7 @@ impl ProcessEngine {
     }
 
     /// Runs another version of this program.
-    pub(super) fn of(program: PathBuf) -> Self {
+    pub(super) fn from_program(program: PathBuf) -> Self {
         Self { program, plugin: None }
     }
 
@@ -273,7 +273,7 @@ async fn follow(
             value["messages"] = Value::Array(Vec::new());
         }
         if let Ok(event) = serde_json::from_value::<Event>(value) {
-            collector.take(&event, started.elapsed());
+            collector.record_event(&event, started.elapsed());
             spent(collector.spent());
         }
     }

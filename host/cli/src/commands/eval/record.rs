@@ -111,7 +111,7 @@ fn recorded_files(base: &Base, session: &Path, start: &Path) -> Result<FileOutco
                 .map_err(|problem| Failure::failed("could not write the workspace").because(problem))?;
         }
     }
-    FileOutcome::of(start, &end).map_err(failed)
+    FileOutcome::from_directories(start, &end).map_err(failed)
 }
 
 fn put(patch: WrittenPatch, path: &Path) -> io::Result<()> {

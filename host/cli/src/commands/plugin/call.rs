@@ -113,7 +113,7 @@ pub(crate) async fn prepare(
 /// Reports grants that the plugin does not ask for, because they have no effect.
 fn warn_of_unasked(base: &Base, info: &PluginInfo, grants: &[String]) -> Result<()> {
     if !info.offered.asks.covers(&parse_grants(base, grants)?.asks()) {
-        let asks = info.offered.asks.words().join(" ");
+        let asks = info.offered.asks.spell_asks().join(" ");
         let asks = if asks.is_empty() { "nothing".to_owned() } else { asks };
         note(&text!("! plugin `{}` asks only for {}: other grants have no effect", info.name, asks));
     }

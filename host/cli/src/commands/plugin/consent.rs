@@ -20,7 +20,7 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
     let (_, info) = find(base, plugin).await?;
     let (path, origin) = file_of(base, &info)?;
     if origin == FileOrigin::Project && is_name(plugin) {
-        let asks = info.offered.asks.words().join(" ");
+        let asks = info.offered.asks.spell_asks().join(" ");
         return Err(Failure::usage(format!("plugin `{plugin}` belongs to the project"))
             .hint(format!("name its file: pinion plugin grant {} {asks}", shown(&path))));
     }
@@ -96,7 +96,7 @@ fn check_asked(info: &PluginInfo, more: &GrantTable) -> Result<()> {
         return Ok(());
     }
     Err(Failure::usage(format!("plugin `{}` does not ask for all of this", info.name))
-        .hint(format!("it asks for {}", or_nothing(asks.words()))))
+        .hint(format!("it asks for {}", or_nothing(asks.spell_asks()))))
 }
 
 /// Replaces the pin of this path with the current component and adds to its grants.
@@ -108,7 +108,7 @@ fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, 
     let others = pins.iter().any(|pin| pin.config && is_alike(&pin.name, &info.name));
     let config = match (origin, &old) {
         (FileOrigin::Project, None) if is_confirming => {
-            let hint = format!("pinion plugin grant {} {}", shown(path), info.offered.asks.words().join(" "));
+            let hint = format!("pinion plugin grant {} {}", shown(path), info.offered.asks.spell_asks().join(" "));
             return Err(Failure::usage("no capability to grant").hint(hint));
         }
         (FileOrigin::Project, _) => false,
@@ -160,7 +160,7 @@ fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
         ("plugin", format!("{} {}", info.name, info.version)),
         ("source", format!("{} ({})", shown(path), origin.describe_origin())),
         ("digest", info.digest.clone()),
-        ("asks for", or_nothing(info.offered.asks.words())),
+        ("asks for", or_nothing(info.offered.asks.spell_asks())),
     ];
     let mut text = Text::default();
     lines.iter().for_each(|(name, value)| text.line(text!("{} {}", left(name, 9), value)));
@@ -173,7 +173,7 @@ fn listed(base: &Base, pin: &Pin) -> String {
     if let Some(section) = base.config.user_plugins.get(&pin.name).filter(|_| pin.config) {
         grants.merge(&section.grants);
     }
-    or_nothing(grants.words())
+    or_nothing(grants.spell_grants())
 }
 
 fn or_nothing(words: Vec<String>) -> String {

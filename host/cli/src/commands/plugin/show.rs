@@ -67,7 +67,7 @@ fn granted(plugin: &PluginInfo) -> String {
 
 /// Returns the words of the capabilities that a plugin asks for and was not granted, as on the command line.
 pub(crate) fn missing(plugin: &PluginInfo) -> Vec<String> {
-    let words = plugin.offered.asks.words();
+    let words = plugin.offered.asks.spell_asks();
     let asked = plugin.capabilities.iter().zip(words);
     asked.filter(|(capability, _)| capability.granted.is_none()).map(|(_, word)| word).collect()
 }
@@ -361,7 +361,7 @@ fn described(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> serde_json::Va
         "version": info.version,
         "description": info.description,
         "digest": info.digest,
-        "asks": info.offered.asks.words(),
+        "asks": info.offered.asks.spell_asks(),
         "imports": info.imports,
         "tools": tools,
         "commands": info.commands,
@@ -433,7 +433,7 @@ async fn warnings(inspection: &Inspection, info: &PluginInfo, tools: &[Arc<ToolD
         let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default();
         let uses_files = [(declared.reads, "reads"), (declared.writes, "writes")];
         if let Some((_, effect)) = uses_files.iter().rev().find(|(is_declared, _)| *is_declared)
-            && !asks.words().iter().any(|word| word.starts_with("files"))
+            && !asks.spell_asks().iter().any(|word| word.starts_with("files"))
         {
             let hint = "it will see none: pack it with --ask files=read or files=write";
             warnings

@@ -167,7 +167,7 @@ mod tests {
                 continue;
             }
             let project = Project::read(directory.path()).unwrap().unwrap();
-            assert_eq!((project.name.as_str(), project.asks.words()), ("my-tool", vec!["files=read".to_owned()]));
+            assert_eq!((project.name.as_str(), project.asks.spell_asks()), ("my-tool", vec!["files=read".to_owned()]));
             assert!(!project.build.steps.is_empty(), "{language:?}");
         }
     }

@@ -30,7 +30,7 @@ pub(super) enum Installation {
 
 impl Installation {
     /// Finds the installation of a program, whose path has no links. `root` is the root of the file system.
-    pub(super) fn of(program: &Path, root: &Path) -> Self {
+    pub(super) fn for_program(program: &Path, root: &Path) -> Self {
         let directory = program.parent().unwrap_or(root);
         let found = built(directory)
             .or_else(|| by_cargo(directory))
@@ -114,7 +114,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        match Installation::of(&root.path().join(program), root.path()) {
+        match Installation::for_program(&root.path().join(program), root.path()) {
             Installation::Managed(manager) => Some(manager.name),
             Installation::Unpacked(directory) => {
                 assert_eq!(directory, root.path().join(program).parent().unwrap());

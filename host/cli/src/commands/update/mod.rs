@@ -47,7 +47,7 @@ impl UpdateArgs {
     pub(crate) async fn run(self, _: &Invocation) -> Result<()> {
         let program = std::env::current_exe().and_then(|path| path.canonicalize());
         let program = program.map_err(|error| Failure::failed("could not find this program").because(error))?;
-        let installation = Installation::of(&program, Path::new("/"));
+        let installation = Installation::for_program(&program, Path::new("/"));
         // Before any request, because nothing could be done with the answer.
         let directory = match (&installation, self.check) {
             (Installation::Managed(_), true) => None,

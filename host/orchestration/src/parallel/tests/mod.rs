@@ -57,7 +57,7 @@ impl World {
         timeout(Duration::from_secs(3600), working).await.unwrap()
     }
 
-    fn said(&self) -> Vec<String> {
+    fn list_messages(&self) -> Vec<String> {
         self.context.messages.iter().map(|message| letters(message)).collect()
     }
 
@@ -292,7 +292,7 @@ async fn branches_start_from_the_same_context_in_isolation() {
         let expected = ["user: before", "assistant: said", "user: go", "assistant calls call-0", "result call-0: seen"];
         assert_eq!(branch.last_request(), expected);
     }
-    assert_eq!(world.said().len(), 6);
+    assert_eq!(world.list_messages().len(), 6);
     assert_paired(&world.context.messages);
 }
 
@@ -330,7 +330,7 @@ async fn conversation_continues_from_the_chosen_branch() {
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(1), "two"));
     assert_eq!(outcome.outcomes.iter().map(Outcome::text).collect::<Vec<_>>(), ["one", "two"]);
-    assert_eq!(world.said(), ["user: go", "assistant: two"]);
+    assert_eq!(world.list_messages(), ["user: go", "assistant: two"]);
     assert_eq!(outcome.outcome.messages, world.context.messages);
     assert_eq!(world.group_end(), (Some("s.scripted.m.2".into()), None, Usage::default()));
 }
@@ -363,7 +363,7 @@ async fn failed_or_limited_branch_is_not_a_candidate() {
     let outcome = world.run("go", &configs, &strategy).await;
     assert_eq!(*strategy.offered.lock().unwrap(), [[2, 3]]);
     assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(3), "four"));
-    assert_eq!(world.said(), ["user: go", "assistant: four"]);
+    assert_eq!(world.list_messages(), ["user: go", "assistant: four"]);
 }
 
 #[tokio::test]
@@ -385,7 +385,7 @@ async fn all_branches_failing_leaves_the_conversation_unchanged() {
     assert_eq!((outcome.chosen, &outcome.outcome.end), (None, &outcome.outcomes[0].end));
     assert!(matches!(&outcome.outcome.end, RunEnd::Failed(error) if error.message.contains("no key")));
     assert!(outcome.outcome.messages.is_empty());
-    assert_eq!(world.said(), ["user: before", "assistant: said"]);
+    assert_eq!(world.list_messages(), ["user: before", "assistant: said"]);
     assert_eq!((world.context.runs.total(), &*world.context.run_id), (6, "s.c.4"));
     assert_eq!(world.group_end(), (None, Some("no branch succeeded".into()), Usage::default()));
 }
@@ -441,7 +441,7 @@ async fn branches_do_not_drain_the_queues() {
     config.inbox.steering.push(Message::user("steer"));
     config.inbox.follow_up.push(Message::user("follow"));
     world.run("go", &branches_of(&config, 2), &First).await;
-    assert_eq!(world.said(), ["user: go", "assistant: one"]);
+    assert_eq!(world.list_messages(), ["user: go", "assistant: one"]);
     assert_eq!((config.inbox.steering.len(), config.inbox.follow_up.len()), (1, 1));
 }
 
@@ -486,6 +486,6 @@ async fn branch_has_its_own_system_prompt_and_messages() {
     assert_eq!(systems, ["You are a test.", "You are daring."]);
     assert_eq!(harnesses[0].last_request(), ["user: go"]);
     assert_eq!(harnesses[1].last_request(), ["user: go", "user: Think of another way."]);
-    assert_eq!(world.said(), ["user: go", "user: Think of another way.", "assistant: two"]);
+    assert_eq!(world.list_messages(), ["user: go", "user: Think of another way.", "assistant: two"]);
     assert_eq!(&*world.context.system_prompt, "You are a test.");
 }

@@ -86,7 +86,7 @@ async fn unstorable_choice_is_an_error_and_keeps_the_context() {
         assert_eq!(outcome.outcome.text(), "one", "the answer is paid for");
         assert_eq!((outcome.chosen, outcome.outcome.end), (None, RunEnd::failed(RunErrorKind::Store, message)));
         assert_eq!(outcome.outcome.spend.usage.total(), 30);
-        assert_eq!(world.said(), ["user: before", "assistant: said"]);
+        assert_eq!(world.list_messages(), ["user: before", "assistant: said"]);
         assert_eq!(&*world.context.run_id, "s.c.4");
         assert_eq!(world.group_end(), (None, Some(message.into()), Usage::default()));
     }
@@ -248,7 +248,7 @@ async fn judge_sees_the_request_and_final_answers() {
         <answer number=\"2\">\nanswer three\n</answer>\n\n\
         Which answer is the best? Reply with only its number, from 1 to 2.";
     assert_eq!(asked(&harness), expected);
-    assert_eq!(world.said(), ["user: which way?", "assistant: answer three"]);
+    assert_eq!(world.list_messages(), ["user: which way?", "assistant: answer three"]);
     assert!(harness.store.kept.lock().unwrap().is_empty());
 }
 

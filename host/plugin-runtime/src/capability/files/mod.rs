@@ -91,7 +91,7 @@ impl Capability for Files {
         ask.map(|access| format!("files={}", access.verb()))
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         let word = |(path, access): (&PathBuf, &FileAccess)| match path.as_os_str() == "." {
             true => format!("files={}", access.verb()),
             false => format!("files={}:{}", shell_word(path), access.verb()),

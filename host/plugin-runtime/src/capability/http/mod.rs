@@ -112,11 +112,11 @@ impl Capability for Http {
         match ask {
             HttpAsk::Nothing => None,
             HttpAsk::Any => Some("http=URL".to_owned()),
-            HttpAsk::Rules(rules) => Some(Self::words(&rules).join(" ")),
+            HttpAsk::Rules(rules) => Some(Self::spell_entry(&rules).join(" ")),
         }
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         entry.iter().map(|rule| format!("http={}", shell_word(Path::new(&rule.to_string())))).collect()
     }
 
@@ -197,7 +197,7 @@ mod tests {
         granted.add(&["http=http://localhost:3000".to_owned()], Path::new("/w")).unwrap();
         let words = ["http=https://api.example.com/v1/*", "http=GET https://x.org", "http=http://localhost:3000"];
         assert_eq!(granted.http, words.map(|word| word.strip_prefix("http=").unwrap().parse::<Rule>().unwrap()));
-        assert_eq!(granted.words()[1], "http='GET https://x.org'");
+        assert_eq!(granted.spell_grants()[1], "http='GET https://x.org'");
         let mut less = GrantTable::default();
         less.add(&["http=https://api.example.com".to_owned()], Path::new("/w")).unwrap();
         granted.remove(&less);
@@ -226,8 +226,8 @@ mod tests {
             Asks::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), Path::new("/w"))
         };
         assert_eq!(asks(&["http", "files=read"]).unwrap().http, HttpAsk::Any);
-        assert_eq!(asks(&["http=https://a.example", "http"]).unwrap().words(), ["http=URL"]);
-        assert_eq!(asks(&["http=https://a.example"]).unwrap().words(), ["http=https://a.example"]);
+        assert_eq!(asks(&["http=https://a.example", "http"]).unwrap().spell_asks(), ["http=URL"]);
+        assert_eq!(asks(&["http=https://a.example"]).unwrap().spell_asks(), ["http=https://a.example"]);
         assert!(asks(&["http="]).is_err() && asks(&["https"]).is_err());
     }
 

@@ -71,7 +71,7 @@ impl Capability for Invoke {
         "call other tools"
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         match entry {
             Switch::Plain(false) => Vec::new(),
             Switch::Plain(true) => vec!["invoke".to_owned()],

@@ -152,7 +152,7 @@ impl Capability for Secrets {
         }
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         entry.iter().map(|name| format!("secrets={name}")).collect()
     }
 
@@ -191,11 +191,11 @@ mod tests {
     fn names_are_granted_and_revoked_one_by_one() {
         let mut table: GrantTable = toml::from_str("secrets = [\"github\"]").unwrap();
         table.add(&["secrets=npm".to_owned()], Path::new("/w")).unwrap();
-        assert_eq!(table.words(), ["secrets=github", "secrets=npm"]);
+        assert_eq!(table.spell_grants(), ["secrets=github", "secrets=npm"]);
         let mut less = GrantTable::default();
         less.add(&["secrets=github".to_owned()], Path::new("/w")).unwrap();
         table.remove(&less);
-        assert_eq!(table.words(), ["secrets=npm"]);
+        assert_eq!(table.spell_grants(), ["secrets=npm"]);
         assert!(
             table.asks().secrets == Ask::for_names(table.secrets.clone())
                 && toml::from_str::<GrantTable>("secrets = true").is_err()
@@ -212,7 +212,7 @@ mod tests {
             table
         };
         let named = asks("{\"secrets\":[\"npm\",\"github\"]}");
-        assert_eq!(named.words(), ["secrets=github,npm"]);
+        assert_eq!(named.spell_asks(), ["secrets=github,npm"]);
         assert!(named.covers(&table("github").asks()) && named.covers(&table("github,npm").asks()));
         assert!(!named.covers(&table("aws").asks()) && asks("{\"secrets\":true}").covers(&named));
         assert!(!named.covers(&asks("{\"secrets\":true}")) && asks("{\"secrets\":[]}") == Asks::default());

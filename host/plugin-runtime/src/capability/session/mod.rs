@@ -82,7 +82,7 @@ impl Capability for Session {
         (ask != SessionAccess::None).then(|| format!("session={}", word(ask)))
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         Self::ask_word(*entry).into_iter().collect()
     }
 

@@ -83,7 +83,7 @@ impl Capability for Storage {
         "store values"
     }
 
-    fn words(entry: &Entry) -> Vec<String> {
+    fn spell_entry(entry: &Entry) -> Vec<String> {
         match entry {
             Switch::Plain(false) => Vec::new(),
             Switch::Plain(true) => vec!["storage".to_owned()],
@@ -125,7 +125,7 @@ mod tests {
     fn quota_survives_words_and_tables() {
         for (text, word) in [("storage = true", "storage"), ("storage = { quota-bytes = 5000 }", "storage=5000")] {
             let table: GrantTable = toml::from_str(text).unwrap();
-            assert_eq!(table.words(), [word]);
+            assert_eq!(table.spell_grants(), [word]);
             let mut typed = GrantTable::default();
             typed.add(&[word.to_owned()], Path::new("/w")).unwrap();
             assert_eq!(typed, table);

@@ -19,7 +19,7 @@ pub(super) fn current_grants(
     let grants = active.components.iter().filter_map(|component| {
         let path = without_links(&store.plugin_file(&component.name));
         let pin = pins.iter().find(|pin| pin.path == path && pin.digest == component.digest)?;
-        Some((component.name.clone(), pin.grants.words()))
+        Some((component.name.clone(), pin.grants.spell_grants()))
     });
     Ok(grants.collect())
 }
