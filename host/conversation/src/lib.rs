@@ -2,8 +2,8 @@
 //!
 //! [`run`] selects the form:
 //!
-//! - A conversation is a `chat`. Plugins offer its slash commands: `perform` carries out their actions, and `actions` has one
-//!   file for each. `full` connects it with the screen of `pinion-tui`, and `line_editor` and `render` are its form in lines.
+//! - A conversation is a `chat`. Plugins offer its slash commands: `perform` carries out their actions, which `actions`
+//!   lists. `full` connects it with the screen of `pinion-tui`, and `line_editor` and `render` are its form in lines.
 //! - `print` and `structured_run` are runs without a conversation.
 //! - `plan` makes plans and executes them.
 //!

@@ -1,58 +1,48 @@
-//! The actions that slash commands name: one file each, and one row each in the table below.
+//! The actions that slash commands name, one row each in the table below.
 
 pub(crate) mod definition;
 
 use crate::actions::definition::ActionTable;
 
-/// Declares the module of each action, whose `ACTION` is a row of the table.
+/// Declares the modules of actions: first those of one action, whose `ACTION` is a row of the table, then those of several,
+/// with their rows.
 macro_rules! actions {
-    ($($module:ident),* $(,)?) => {
+    ($($module:ident),* $(,)?; $($several:ident: [$($action:ident),* $(,)?]),* $(,)?) => {
         $(mod $module;)*
+        $(mod $several;)*
         /// All actions.
-        pub(crate) const ACTIONS: ActionTable = &[$(&$module::ACTION),*];
+        pub(crate) const ACTIONS: ActionTable = &[$(&$module::ACTION,)* $($(&$several::$action,)*)*];
     };
 }
 
 actions! {
     agents,
     btw,
-    choose_model,
-    choose_session,
     compaction,
     context,
-    copy,
     cost,
     diff,
-    edit_plan,
-    editor,
-    execute,
     export,
-    keep,
     keys,
     mcp,
-    mode,
     network,
     permissions,
-    pin,
-    plan,
-    quit,
-    redo,
-    rewind,
-    settings,
-    theme,
-    thinking,
-    undo,
+    pin;
+    choices: [KEEP, MODE, THINKING],
+    rewind: [REDO, REWIND, UNDO],
+    screen_only: [CHOOSE_MODEL, CHOOSE_SESSION, COPY, EDIT_PLAN, EDITOR, EXECUTE, PLAN, QUIT, SETTINGS, THEME],
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn only_harmless_actions_are_for_all_plugins() {
-        let open: Vec<&str> =
+        let open: BTreeSet<&str> =
             ACTIONS.iter().filter(|action| action.is_for_all_plugins()).map(|action| action.name()).collect();
-        let expected = [
+        let expected = BTreeSet::from([
             "agents",
             "btw",
             "choose-model",
@@ -67,7 +57,7 @@ mod tests {
             "settings",
             "theme",
             "thinking",
-        ];
+        ]);
         assert_eq!(open, expected);
     }
 
@@ -84,7 +74,7 @@ mod tests {
 
     #[test]
     fn names_of_actions_differ() {
-        let names: std::collections::HashSet<&str> = ACTIONS.iter().map(|action| action.name()).collect();
+        let names: BTreeSet<&str> = ACTIONS.iter().map(|action| action.name()).collect();
         assert_eq!(names.len(), ACTIONS.len());
     }
 
