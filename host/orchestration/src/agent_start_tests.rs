@@ -1,4 +1,4 @@
-//! Sub-agents that start from their parent's conversation, or with a model that the call names.
+//! Sub-agents that start from their parent's conversation, with a model that the call names, or without a stored session.
 
 use crate::sub_agents_tests::{delegate, parent, task};
 use crate::testing::{Harness, calls, letters, says};
@@ -90,4 +90,17 @@ async fn kind_allows_its_own_models() {
     let outcome = setup.build().prompt("go").await;
     let result = letters(&outcome.messages[2]);
     assert!(result.contains("available: `big`, `small`"), "{result}");
+}
+
+#[tokio::test]
+async fn sub_agents_of_a_run_that_is_not_stored_are_numbered() {
+    let replies = vec![delegate(), says("a"), delegate(), says("b"), says("done")];
+    let mut harness = parent(task("look"), replies).build();
+    harness.agent.configure(|config| config.ports.store = Arc::new(NoStore));
+    harness.prompt("go").await;
+    let sessions = harness.events().into_iter().filter_map(|event| match event {
+        EventKind::AgentStart { session_id, .. } => Some(session_id.to_string()),
+        _ => None,
+    });
+    assert_eq!(sessions.collect::<Vec<_>>(), ["s", "s-scripted-m-1-1", "s-scripted-m-1-2"]);
 }

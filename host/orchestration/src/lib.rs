@@ -96,8 +96,6 @@
 #[cfg(test)]
 mod adversary_tests;
 mod agent_budget;
-#[cfg(test)]
-mod agent_budget_tests;
 mod agent_start;
 #[cfg(test)]
 mod agent_start_tests;
@@ -108,16 +106,12 @@ mod completion;
 mod parallel;
 mod plan;
 mod running_agents;
-#[cfg(test)]
-mod running_agents_tests;
 mod structured;
 #[cfg(test)]
 mod structured_tests;
 mod sub_agents;
 #[cfg(test)]
 mod sub_agents_tests;
-#[cfg(test)]
-mod sub_agents_unstored_tests;
 #[cfg(test)]
 #[path = "../../agent/src/testing.rs"]
 #[allow(dead_code, reason = "shared with the tests of pinion-agent, which use the rest")]
