@@ -10,8 +10,6 @@
 mod cache;
 mod compiler;
 mod component_file;
-#[cfg(test)]
-mod determinism_tests;
 mod engine;
 mod entries;
 mod functions;
