@@ -1,6 +1,6 @@
 //! The tree of agents, and the conversation of one of them.
 
-use crate::screens::assert_screen;
+use crate::ui::assert_screen;
 use crate::ui::{Ui, agent_below, assistant, done, end_of, tool_result};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{

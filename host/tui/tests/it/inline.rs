@@ -1,7 +1,7 @@
 //! The inline form in an emulated terminal: the scrollback gets every final row once, and the live region is below them.
 
 use crate::random::{Step, apply, steps};
-use crate::screens::assert_screen;
+use crate::ui::assert_screen;
 use crate::ui::{Ui, done, of_past};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, ContentDelta, EventKind, Message, Thinking};

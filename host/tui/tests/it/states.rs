@@ -1,6 +1,6 @@
 //! Reviewed screens of the states that users see, in three sizes.
 
-use crate::screens::assert_screen;
+use crate::ui::assert_screen;
 use crate::ui::{Ui, agent_start, done};
 use crossterm::event::KeyCode;
 use pinion_protocol::{Content, ContentDelta, EventKind, RunEnd, RunErrorKind};
