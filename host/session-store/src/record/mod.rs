@@ -110,8 +110,7 @@ records! {
     ledger { ledger: CallLedger }
     hook { hook: CalledHook }
     plugin_entry { plugin_entry: PluginEntry, titled: Titled }
-    checkpoint { checkpoint: Checkpoint, rewound: Rewound }
-    call_snapshots { call_snapshots: CallSnapshots }
+    checkpoint { checkpoint: Checkpoint, call_snapshots: CallSnapshots, rewound: Rewound }
     #[cfg(test)] example { #[cfg(test)] example: Example }
 }
 
