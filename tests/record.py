@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records the exchanges in tests/recordings anew, which tests/product/recordings.rs plays.
+"""Records the exchanges in tests/recordings again, which tests/product/recordings.rs plays.
 
     tests/record.py                  # the requests; the servers' replies stay
     tests/record.py --litellm        # all: a LiteLLM gateway in front of scripted replies (pip install 'litellm[proxy]')

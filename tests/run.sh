@@ -35,8 +35,8 @@
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# A shell ignores Ctrl-C for what it runs in the background, and nohup ignores hang-ups. An ignored signal stays ignored in
-# what the tests run.
+# A shell ignores Ctrl-C for programs in the background, and nohup ignores hang-ups. An ignored signal stays ignored in the
+# programs that the tests start.
 if [ -z "${PINION_SIGNALS_RESET:-}" ] && env --default-signal=INT true 2>/dev/null; then
   exec env --default-signal=HUP,INT,QUIT,TERM PINION_SIGNALS_RESET=1 "$PWD/tests/run.sh" "$@"
 fi
@@ -107,7 +107,7 @@ mkdir "$clean/home"
   cd "$clone"
   export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} HOME=$clean/home
   unset PINION_DIST
-  # The commands stay those of the README.
+  # The commands stay the same as in the README.
   if [ -z "${PINION_OPTIMIZED:-}" ]; then
     cargo() { command cargo --config "$clone/tests/profile.toml" "$@"; }
   fi

@@ -15,12 +15,12 @@ The task is the one of `pinion plugin new`: count the words of a file of 1 KB. C
   warm       p50 and p95 of later calls, from the arguments to the result. A plugin has an instance of its own for each
              call (`call`), an earlier one where that is idle (`reused`), or one that stays (`session`), like a server. A
              star marks the lifetime of `pinion plugin new`
-  faster     the server's p50 divided by that of the starred lifetime
+  faster     the server's p50 divided by the p50 of the starred lifetime
 
 Exits with 1 if a plugin is slower than the server when both are warm, which is meant for an optimised build on a machine with
 nothing else to do.
 
-Times of a server are those of raw reads and writes on its pipes, without encoding or decoding JSON in the client.
+Times of a server are measured with raw reads and writes on its pipes, without encoding or decoding JSON in the client.
 """
 
 import argparse

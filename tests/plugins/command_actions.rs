@@ -77,7 +77,7 @@ async fn command_of_the_user_cannot_cause_a_reserved_action() {
         assert_eq!(refused, expected);
     }
     assert!(sandbox.runtime.bound_action("named", "all").unwrap().is_err());
-    // The screen carries out what the list names, so the list names no such action.
+    // The screen carries out the actions in the list, so the list has no such action.
     let named: Vec<_> =
         sandbox.runtime.commands().into_iter().filter_map(|command| command.action.or(command.bare_action)).collect();
     assert_eq!(named, ["theme"]);

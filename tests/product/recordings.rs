@@ -1,5 +1,5 @@
-//! Recordings of models: one from another directory, date, system and user, and those of `tests/recordings`, which the
-//! command plays as a whole, in print mode and on the full screen.
+//! Recordings of models: one from another directory, date, system and user, and the recordings in `tests/recordings`,
+//! which the command plays as a whole, in print mode and on the full screen.
 
 use crate::product::providers::{Vendor, ended, reply};
 use pinion_tests::{Ended, Pinion, Terminal};
@@ -143,7 +143,7 @@ impl RecordedCase {
     }
 }
 
-/// If a prompt or a description of a tool changed, `tests/record.py` records the requests anew.
+/// If a prompt or a description of a tool changed, `tests/record.py` records the requests again.
 #[test]
 fn kept_recordings_play_through_the_loop_and_the_channel() {
     for case in cases() {

@@ -83,7 +83,7 @@ fn phrases_are_found_across_lines() {
     assert_eq!(occurrences(&blocks[1].1, "that of"), 0);
 }
 
-/// Names of functions that say neither what a function does nor to which object.
+/// Names of functions that name neither a verb nor its object.
 const VAGUE_FUNCTIONS: &[&str] = &["of", "take", "words", "like", "said"];
 
 /// Returns the vague names of the functions that a source defines, each with its line.

@@ -28,7 +28,7 @@ pub(crate) struct SnapshotIndex {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownPath {
     pub(crate) path: RelPath,
-    /// The facts about a file whose content is stored; `None` if it has to be read again in any case.
+    /// The facts about a file whose content is stored; `None` if the file must be read again in any case.
     pub(crate) stat: Option<Stat>,
     /// `None` for a file that was gone when it was read.
     pub(crate) entry: Option<TreeEntry>,

@@ -81,7 +81,7 @@ fn inside(path: &Path, root: &Path) -> Option<RelPath> {
 }
 
 /// Returns the path without links; if it does not exist, only in the part up to the nearest directory that does. `known`
-/// keeps what it found of each directory.
+/// caches the result for each directory.
 fn real(path: &Path, known: &mut BTreeMap<PathBuf, PathBuf>) -> PathBuf {
     if let Some(real) = known.get(path) {
         return real.clone();

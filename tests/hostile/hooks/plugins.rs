@@ -10,7 +10,7 @@ async fn hook_without_a_grant_is_never_called() {
     let ended = Conversation::new(&sandbox, echo("hello")).run().await;
     assert_eq!((ended.result(), ended.hooks.len()), ("hello", 0));
     let hooks = &sandbox.runtime.plugins()[0].hooks;
-    // The hooks of `pinion:plugin`; the guest has none of `pinion:hooks`.
+    // The hooks of `pinion:plugin`; the guest has no hook of `pinion:hooks`.
     assert_eq!(hooks.len(), 5);
     assert!(hooks.iter().all(|hook| hook.not_called.is_some()), "{hooks:?}");
     assert_alive(&sandbox).await;

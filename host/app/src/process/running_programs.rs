@@ -86,7 +86,7 @@ fn log(lines: &Vec<String>, by: &str, audit: &Audit) {
     }
 }
 
-/// Describes a protected path that was not as it has to be.
+/// Describes a protected path that was not in its required state.
 fn reported(reverted: &Reverted) -> String {
     let path = reverted.path.display();
     match &reverted.fate {

@@ -246,7 +246,7 @@ fn git_applies_patches_of_random_trees_exactly() {
         let applied = git(&checkout, &["apply", "--index", "--whitespace=nowarn"], &patch);
         applied.unwrap_or_else(|error| panic!("{error}, {}", context()));
         assert!(read(&checkout) == new, "{}", context());
-        // The index has the same files: made anew, it does not change.
+        // The index has the same files: writing it again does not change it.
         let applied = git(&checkout, &["write-tree"], b"").unwrap();
         fs::remove_file(checkout.join(".git/index")).unwrap();
         assert_eq!(applied, add_all(&checkout), "{}", context());

@@ -66,7 +66,7 @@ fn mistake(mention: &Mention) -> Option<String> {
     }
     let mut command = super::Cli::command();
     command.build();
-    // The commands of `help` are those of the program.
+    // `help` repeats the commands of the program.
     let mut commands = command.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help");
     let mut has = |name: &str| commands.any(|known| known == name);
     if !words[0].starts_with('-') && !has(&words[0]) {

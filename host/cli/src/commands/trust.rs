@@ -31,7 +31,7 @@ enum TrustCommand {
         /// Also trust every later content of this plugin, by its name or file (repeatable)
         ///
         /// For plugins that you build yourself: each build is loaded without a question, also during a conversation.
-        /// Anything that can write the file decides what is loaded. `trust add` without this option ends it.
+        /// Any program that can write the file chooses the code to load. `trust add` without this option ends it.
         #[arg(long, value_name = "PLUGIN")]
         develop: Vec<String>,
         /// Trust it without asking

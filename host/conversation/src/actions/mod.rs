@@ -4,8 +4,8 @@ pub(crate) mod definition;
 
 use crate::actions::definition::ActionTable;
 
-/// Declares the modules of actions: first those of one action, whose `ACTION` is a row of the table, then those of several,
-/// with their rows.
+/// Declares the modules of actions: first modules with one action, whose `ACTION` is a row of the table, then modules with
+/// several, each with its rows.
 macro_rules! actions {
     ($($module:ident),* $(,)?; $($several:ident: [$($action:ident),* $(,)?]),* $(,)?) => {
         $(mod $module;)*

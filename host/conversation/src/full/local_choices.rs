@@ -1,4 +1,4 @@
-//! The models on this machine, as choices: those of servers, and those that run in this process.
+//! The models on this machine, as choices: models of local servers, and models that run in this process.
 
 use pinion_app::model::FoundModel;
 use pinion_app::model::in_process::{IN_PROCESS_PROVIDER, InstalledModel};

@@ -72,7 +72,7 @@ fn damaged_archive_is_an_error() {
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 0x20;
-        // Some bytes mean nothing, such as those of the padding.
+        // Some bytes mean nothing, such as padding.
         let _ = unpack_release(&changed);
     }
 }

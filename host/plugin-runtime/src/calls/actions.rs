@@ -53,7 +53,7 @@ impl Runtime {
         input: &str,
     ) -> Option<Result<HostAction, CommandError>> {
         let definition = loaded.lists.commands.iter().find(|definition| definition.name == command)?;
-        // Elsewhere, the plugin's code says what the command does instead.
+        // Elsewhere, the plugin's code performs the command.
         let action = self.known_action(definition.bound_action(input)?).filter(|action| action.is_available)?;
         Some(permitted(loaded, command, &action, input.trim().to_owned()))
     }

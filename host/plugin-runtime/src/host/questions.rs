@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// Takes the answer to a question. Gives the question back if it has to be asked again.
+/// Takes the answer to a question. Gives the question back if the user must be asked again.
 fn settled(question: PermittedQuestion, answer: BatchAnswer) -> Result<AnswerResult, PermittedQuestion> {
     match (question, answer) {
         (PermittedQuestion::Form { question, form, .. }, BatchAnswer::Form(Ok(values))) => match form.values(&values) {

@@ -116,7 +116,7 @@ pub(crate) struct OffersExport {
 }
 
 impl InstanceTemplate {
-    /// The code, to create instances. Blocks if it has to be read again.
+    /// The code, to create instances. Blocks if the file must be read again.
     ///
     /// # Errors
     /// Only the description of the component was read, or the code is no longer in the cache.

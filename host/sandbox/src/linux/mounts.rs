@@ -72,7 +72,7 @@ pub(super) fn build(policy: &SandboxPolicy, sockets: &BTreeSet<PathBuf>) -> Resu
     let read_only = MountAttributes { set: READ_ONLY | NO_DEVICES | NO_SETUID, clear: 0, recursive: true };
     change("/", read_only)?;
     let changes = changes(policy);
-    // Private directories cover the content behind them, so that it has to be copied before.
+    // Private directories cover the content behind them, so the content is copied before.
     let mut originals = BTreeMap::new();
     let shown = changes.iter().filter(|(_, change)| **change != MountChange::Hide).map(|(path, _)| path);
     for path in shown.filter(|path| is_behind(path, &changes)) {

@@ -52,7 +52,7 @@ struct PathRecord {
     state: PathState,
 }
 
-/// A protected path that was not as it has to be, and the measure taken.
+/// A protected path that was not in its required state, and the measure taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reverted {
     /// The path.

@@ -32,7 +32,7 @@ pub(crate) struct More {
     grants: Vec<String>,
     /// Settings in place of the plugin's section of the config, as a JSON object
     ///
-    /// A file that is not the installed plugin of its name has none of that plugin's settings.
+    /// A file that is not the installed plugin of its name does not get that plugin's settings.
     #[arg(long, value_name = "JSON")]
     settings: Option<String>,
 }
