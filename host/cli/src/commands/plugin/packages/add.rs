@@ -1,8 +1,8 @@
 //! Installing a package, and newer versions of it.
 
 use super::compare::changes;
-use super::current_grants::current_grants;
 use super::fetch::{Fetched, fetch};
+use super::manage::current_grants;
 use super::review::{about, described};
 use super::store_failure::{now, store_failure};
 use pinion_app::failure::{Failure, Result, Status};

@@ -1,6 +1,5 @@
 //! Changes of installed packages: removal, other versions, verification.
 
-use super::current_grants::current_grants;
 use super::store_failure::store_failure;
 use pinion_app::failure::{Failure, Result, Status};
 use pinion_app::plugins::grants::GrantsFile;
@@ -8,9 +7,10 @@ use pinion_app::workspace_base::Base;
 use pinion_console::approve::confirm::confirm;
 use pinion_console::output::terminal::is_interactive;
 use pinion_console::output::{Text, count, json, note, print, stdout_failure, text, written};
-use pinion_packages::{LockedPackage, shown_source};
+use pinion_packages::{LockedPackage, LockedRelease, PackageStore, shown_source};
 use pinion_plugin_runtime::without_links;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Removes a package.
@@ -115,4 +115,22 @@ pub(crate) fn release_built(base: &Base, file: &Path, name: &str) -> Result<()> 
         note(&text!("`{}` no longer belongs to the package that installed it", name));
     }
     Ok(())
+}
+
+/// Returns the grants that the components of the active release have now, after `pinion plugin grant` and `revoke`, as words
+/// of the command line: of each component that `grants.toml` knows.
+pub(super) fn current_grants(
+    base: &Base,
+    store: &PackageStore,
+    active: &LockedRelease,
+) -> Result<BTreeMap<String, Vec<String>>> {
+    let file = GrantsFile::new(base.paths.grants_file());
+    let failed = |error| Failure::failed(format!("could not use `{}`", file.path().display())).because(error);
+    let pins = file.read().map_err(failed)?;
+    let grants = active.components.iter().filter_map(|component| {
+        let path = without_links(&store.plugin_file(&component.name));
+        let pin = pins.iter().find(|pin| pin.path == path && pin.digest == component.digest)?;
+        Some((component.name.clone(), pin.grants.spell_grants()))
+    });
+    Ok(grants.collect())
 }

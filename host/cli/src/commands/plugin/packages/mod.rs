@@ -2,7 +2,6 @@
 
 mod add;
 mod compare;
-mod current_grants;
 mod described_tools;
 mod fetch;
 mod manage;
