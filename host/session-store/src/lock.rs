@@ -3,7 +3,7 @@
 //! The system releases the lock when the process ends in any way, so no session stays locked. Readers take no lock.
 
 use crate::error::{LOCK, SessionError, SessionErrorKind};
-use crate::transcript::{open_regular, require_file};
+use pinion_files::open::open_regular;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
@@ -87,6 +87,18 @@ pub(crate) fn open_locked(path: &Path) -> Result<OpenSession, SessionError> {
         // Another process deleted the file between opening and locking: writes would be lost.
         true => Err(SessionError::new(path, SessionErrorKind::NotFound { recent: Vec::new() })),
         false => Ok(file),
+    }
+}
+
+/// Fails unless there is a regular file: opening a pipe can block without end, and a device never ends.
+pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(_) => Err(SessionError::new(path, SessionErrorKind::Corrupt)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(SessionError::new(path, SessionErrorKind::NotFound { recent: Vec::new() }))
+        }
+        Err(error) => Err(SessionError::io("open", path)(error)),
     }
 }
 

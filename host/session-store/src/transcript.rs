@@ -1,14 +1,14 @@
 //! A session file open for reading.
 
-use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
+use crate::error::{BadLine, BadLines, SessionError};
 use crate::format::{self, EntryKind, Payload, SessionEntry};
 use crate::header::SessionHeader;
 use crate::id::EntryId;
 use crate::index::{EntryIndex, HeaderState, Node};
-use crate::lock::OpenSession;
+use crate::lock::{OpenSession, require_file};
 use crate::replay::History;
 use crate::tree::BranchInfo;
-pub(crate) use pinion_files::open::{open_file, open_regular};
+pub(crate) use pinion_files::open::open_file;
 use pinion_protocol::{Message, UserMessage};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -114,18 +114,6 @@ impl Transcript {
     /// Returns the file for writing, and its index.
     pub(crate) fn into_parts(self) -> (OpenSession, EntryIndex) {
         (self.reader.into_inner(), self.index)
-    }
-}
-
-/// Fails unless there is a regular file: opening a pipe can block without end, and a device never ends.
-pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
-    match std::fs::metadata(path) {
-        Ok(found) if found.is_file() => Ok(()),
-        Ok(_) => Err(SessionError::new(path, SessionErrorKind::Corrupt)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(SessionError::new(path, SessionErrorKind::NotFound { recent: Vec::new() }))
-        }
-        Err(error) => Err(SessionError::io("open", path)(error)),
     }
 }
 
