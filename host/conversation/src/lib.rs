@@ -11,7 +11,6 @@
 //! to trust a project.
 
 mod actions;
-mod arguments;
 pub mod call_rows;
 mod chat;
 mod compaction_report;

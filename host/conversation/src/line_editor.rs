@@ -1,7 +1,6 @@
 //! The editor of lines in a conversation by lines.
 
-use crate::actions::definition::{ActionTable, describe_actions};
-use crate::arguments::complete_argument;
+use crate::actions::definition::{ActionTable, complete_argument, describe_actions};
 use crate::line_reports::LineReports;
 use pinion_agent::secrets::Secrets;
 use pinion_agent::text::one_line;

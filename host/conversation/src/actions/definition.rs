@@ -1,14 +1,18 @@
-//! The contract of an action that slash commands name.
+//! The contract of an action that slash commands name, and completions of their arguments.
 
 use crate::chat::Chat;
 use crate::conversation_output::Voice;
 use crate::perform::NextPrompt;
 use pinion_agent::Agent;
 use pinion_agent::futures_util::future::LocalBoxFuture;
+use pinion_agent::text::find_unsafe;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::workspace_base::Base;
-use pinion_plugin_runtime::ActionInfo;
-use pinion_tui::{PickChoice, UiCommand};
+use pinion_plugin_runtime::{ActionInfo, Completion, Runtime};
+use pinion_tui::{PickChoice, UiCommand, matching};
+
+/// Maximum bytes of a completion.
+const MAX_INSERT: usize = 4_000;
 
 /// Actions, one row each.
 pub(crate) type ActionTable = &'static [&'static dyn ConversationAction];
@@ -92,4 +96,33 @@ pub(crate) fn describe_actions(actions: ActionTable, is_screen: bool) -> Vec<Act
 /// Creates a value of an argument.
 pub(crate) fn choice(value: &str, detail: &str) -> PickChoice {
     PickChoice { value: value.to_owned(), label: value.to_owned(), detail: detail.to_owned() }
+}
+
+/// Completes the argument of a slash command: from the action that it names, or else from its plugin. Values that cannot be shown unchanged are skipped.
+pub(crate) async fn complete_argument(
+    base: &Base,
+    runtime: &Runtime,
+    actions: ActionTable,
+    command: &str,
+    argument: &str,
+) -> Vec<PickChoice> {
+    if let Some(action) = runtime.completed_action(command).and_then(|name| find_action(actions, &name)) {
+        let base = base.clone();
+        let listed = tokio::task::spawn_blocking(move || action.arguments(&base)).await;
+        if let Ok(Some(choices)) = listed {
+            return matching(argument, choices.into_iter().filter(|choice| is_plain(&choice.value)).collect());
+        }
+    }
+    let values = runtime.complete(command, argument).await;
+    let values = values.into_iter().filter(|completion| is_plain(&completion.value));
+    let choice = |completion: Completion| PickChoice {
+        label: completion.value.clone(),
+        value: completion.value,
+        detail: completion.description.unwrap_or_default(),
+    };
+    values.map(choice).collect()
+}
+
+fn is_plain(value: &str) -> bool {
+    value.len() <= MAX_INSERT && find_unsafe(value, false).is_none()
 }

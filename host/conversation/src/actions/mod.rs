@@ -16,19 +16,16 @@ macro_rules! actions {
 }
 
 actions! {
-    agents,
     btw,
     compaction,
-    context,
     cost,
-    diff,
     export,
-    keys,
     mcp,
     network,
     permissions,
     pin;
     choices: [KEEP, MODE, THINKING],
+    pages: [AGENTS, CONTEXT, DIFF, KEYS],
     rewind: [REDO, REWIND, UNDO],
     screen_only: [CHOOSE_MODEL, CHOOSE_SESSION, COPY, EDIT_PLAN, EDITOR, EXECUTE, PLAN, QUIT, SETTINGS, THEME],
 }

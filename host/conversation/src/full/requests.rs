@@ -1,7 +1,6 @@
 //! The requests of the UI, which this program carries out.
 
-use crate::actions::definition::{ActionScene, find_action};
-use crate::arguments::complete_argument;
+use crate::actions::definition::{ActionScene, complete_argument, find_action};
 use crate::full::approver::AnswerChannel;
 use crate::full::editor::Editing;
 use crate::full::settings::{multiplexer, notification};
