@@ -1,7 +1,7 @@
 //! Evaluation of agents.
 //!
 //! A [set](case::EvaluationSet) of cases is [loaded](load) from a YAML or TOML file. The [runner] works on each trial in
-//! a separate copy of the workspace. The [engine](runner::TrialEngine) is a port: the command runs agents in processes,
+//! a separate copy of the workspace. The [engine](engine::TrialEngine) is a port: the command runs agents in processes,
 //! a test scripts them. A trial leaves a [trajectory], and [evaluators] compare it and the files with the expectations
 //! of the case. The [result](result::SetResult) sums the trials up, with an interval of confidence from [statistics].
 //!
@@ -11,6 +11,7 @@ pub mod attacks;
 pub mod audit;
 pub mod case;
 pub mod compare;
+pub mod engine;
 pub mod error;
 pub mod evaluators;
 pub mod files;

@@ -2,100 +2,21 @@
 
 use crate::audit::AuditTrail;
 use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, FunctionExpectation, JudgeExpectation};
-use crate::evaluators::{
-    CommandOutcome, EvaluatorRegistry, FunctionOutcome, JudgeVerdict, RepeatedCalls, TrialEvidence,
-};
+use crate::engine::{AgentTask, FunctionCall, JournalReplay, TrialEngine, WorkspaceCommand};
+use crate::evaluators::{EvaluatorRegistry, FunctionOutcome, JudgeVerdict, TrialEvidence};
 use crate::meter::SpendMeter;
 use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
 use crate::trajectory::{self, Trajectory};
 use crate::{files, workspace};
-use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use pinion_protocol::Usage;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 /// Maximum bytes of a file whose content is compared.
 const MAX_CONTENT: u64 = 64 << 20;
-
-/// Runs agents and commands for the runner.
-pub trait TrialEngine: Send + Sync {
-    /// Runs an agent on the prompts of a task, and calls `spent` with the running totals. Once `stop` is cancelled, it
-    /// ends soon and returns the work so far.
-    ///
-    /// # Errors
-    /// The agent could not be run; the text is for people.
-    fn run<'a>(
-        &'a self,
-        task: AgentTask<'a>,
-        spent: &'a (dyn Fn(Usage, Option<f64>) + Send + Sync),
-        stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Trajectory, String>>;
-
-    /// Calls a tool of a plugin in a workspace, and returns the text of its result.
-    ///
-    /// # Errors
-    /// The call failed; the text is for people.
-    fn call<'a>(
-        &'a self,
-        workspace: &'a Path,
-        function: &'a FunctionExpectation,
-        arguments: Value,
-        stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, String>>;
-
-    /// Repeats the calls in the journal of a session file, all or those of the plugin in the component `with`. Runs in a
-    /// directory, whose trusted plugins are used.
-    ///
-    /// # Errors
-    /// The session has no such calls, or they could not be repeated; the text is for people.
-    fn repeat<'a>(
-        &'a self,
-        directory: &'a Path,
-        session: &'a Path,
-        with: Option<&'a Path>,
-        stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<RepeatedCalls, String>>;
-
-    /// Runs a command of a shell in a workspace, confined like a program of the agent.
-    fn check<'a>(
-        &'a self,
-        workspace: &'a Path,
-        command: &'a str,
-        stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, CommandOutcome>;
-}
-
-/// A task for an agent.
-#[derive(Debug, Clone)]
-pub struct AgentTask<'a> {
-    /// The directory to work in.
-    pub workspace: &'a Path,
-    /// A directory for the session and other files of the trial, outside the workspace.
-    pub scratch: &'a Path,
-    /// Prompts of one conversation.
-    pub prompts: Vec<&'a str>,
-    /// A plan in the workspace to execute, in place of prompts.
-    pub execute: Option<&'a str>,
-    /// Variables in the environment of the agent.
-    pub environment: Option<&'a BTreeMap<String, String>>,
-    /// The model; `None` for the default model of the config.
-    pub model: Option<&'a str>,
-    /// Recordings or scripts that replace the model, one for each prompt, or none.
-    pub replay: Vec<PathBuf>,
-    /// Replacement for the built-in system prompt.
-    pub system_prompt: Option<&'a str>,
-    /// Calls that need approval: a mode of `--approve`.
-    pub approve: Option<&'a str>,
-    /// The only tools that are offered.
-    pub tools: Option<&'a [String]>,
-    /// Limits of each run.
-    pub limits: CaseLimits,
-}
 
 /// Settings of the execution of a set.
 #[derive(Debug, Clone, Default)]
@@ -254,7 +175,9 @@ impl SetRun<'_> {
             Some(expected) if case.uses("recorded-calls") => {
                 let named = expected.with.as_ref().map(|file| self.set.directory.join(file));
                 let with = self.options.component.clone().or(named);
-                Some(self.engine.repeat(&self.set.directory, &path, with.as_deref(), self.stop).await?)
+                let replay =
+                    JournalReplay { directory: &self.set.directory, session: &path, component: with.as_deref() };
+                Some(self.engine.repeat(replay, self.stop).await?)
             }
             _ => None,
         };
@@ -325,12 +248,14 @@ impl SetRun<'_> {
         })
         .await?;
         for command in &case.expect.commands {
-            evidence.commands.push(self.engine.check(&workspace, command, self.stop).await);
+            let command = WorkspaceCommand { workspace: &workspace, command };
+            evidence.commands.push(self.engine.check(command, self.stop).await);
         }
         for function in &case.expect.functions {
             let function = function.located(&self.set.directory);
             let arguments = arguments(&function, &trajectory);
-            let reply = self.engine.call(&workspace, &function, arguments, self.stop).await;
+            let call = FunctionCall { workspace: &workspace, function: &function, arguments };
+            let reply = self.engine.call(call, self.stop).await;
             evidence.functions.push(FunctionOutcome::of_reply(reply.as_deref().map_err(String::as_str)));
         }
         if let Some(judge) = case.expect.answer.as_ref().and_then(|answer| answer.judge.as_ref()) {

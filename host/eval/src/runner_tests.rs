@@ -1,6 +1,9 @@
 use super::*;
+use crate::engine::{EngineFuture, SpendReport};
+use crate::evaluators::{CommandOutcome, RepeatedCalls};
 use crate::load::parse_set;
-use pinion_protocol::{RunEnd, StopReason};
+use futures_util::future::BoxFuture;
+use pinion_protocol::{RunEnd, StopReason, Usage};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -19,9 +22,9 @@ impl TrialEngine for ScriptedEngine {
     fn run<'a>(
         &'a self,
         task: AgentTask<'a>,
-        spent: &'a (dyn Fn(Usage, Option<f64>) + Send + Sync),
+        spent: SpendReport<'a>,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Trajectory, String>> {
+    ) -> EngineFuture<'a, Trajectory> {
         Box::pin(async move {
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(running, Ordering::SeqCst);
@@ -49,40 +52,24 @@ impl TrialEngine for ScriptedEngine {
         })
     }
 
-    fn call<'a>(
-        &'a self,
-        _: &'a Path,
-        function: &'a FunctionExpectation,
-        arguments: Value,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, String>> {
+    fn call<'a>(&'a self, call: FunctionCall<'a>, _: &'a CancellationToken) -> EngineFuture<'a, String> {
+        let arguments = call.arguments;
         let reply =
             arguments["answer"] == arguments["right"] && arguments["trajectory"]["answer"] == arguments["answer"];
-        let is_known = function.tool == "judge";
+        let is_known = call.function.tool == "judge";
         Box::pin(async move { if is_known { Ok(reply.to_string()) } else { Err("no tool".to_owned()) } })
     }
 
-    fn repeat<'a>(
-        &'a self,
-        _: &'a Path,
-        session: &'a Path,
-        with: Option<&'a Path>,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<RepeatedCalls, String>> {
-        let is_new = with.is_some_and(|with| with.ends_with("new.wasm"));
+    fn repeat<'a>(&'a self, replay: JournalReplay<'a>, _: &'a CancellationToken) -> EngineFuture<'a, RepeatedCalls> {
+        let is_new = replay.component.is_some_and(|file| file.ends_with("new.wasm"));
         let same = if is_new { 1 } else { 2 };
-        let has_journal = !session.ends_with("bare.jsonl");
+        let has_journal = !replay.session.ends_with("bare.jsonl");
         let repeated = RepeatedCalls { calls: 2, same, ..RepeatedCalls::default() };
         Box::pin(async move { if has_journal { Ok(repeated) } else { Err("no journal".to_owned()) } })
     }
 
-    fn check<'a>(
-        &'a self,
-        workspace: &'a Path,
-        command: &'a str,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, CommandOutcome> {
-        let succeeded = workspace.join(command).exists();
+    fn check<'a>(&'a self, command: WorkspaceCommand<'a>, _: &'a CancellationToken) -> BoxFuture<'a, CommandOutcome> {
+        let succeeded = command.workspace.join(command.command).exists();
         Box::pin(async move { CommandOutcome { succeeded, report: "missing".to_owned() } })
     }
 }

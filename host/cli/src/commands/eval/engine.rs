@@ -8,9 +8,10 @@ use pinion_agent::Event;
 use pinion_agent::Usage;
 use pinion_app::failure::{Failure, Result};
 use pinion_console::output::line;
-use pinion_eval::case::FunctionExpectation;
+use pinion_eval::engine::{
+    AgentTask, EngineFuture, FunctionCall, JournalReplay, SpendReport, TrialEngine, WorkspaceCommand,
+};
 use pinion_eval::evaluators::{CommandOutcome, RepeatedCalls};
-use pinion_eval::runner::{AgentTask, TrialEngine};
 use pinion_eval::trajectory::{EventCollector, Trajectory};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -106,9 +107,9 @@ impl TrialEngine for ProcessEngine {
     fn run<'a>(
         &'a self,
         task: AgentTask<'a>,
-        spent: &'a (dyn Fn(Usage, Option<f64>) + Send + Sync),
+        spent: SpendReport<'a>,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, std::result::Result<Trajectory, String>> {
+    ) -> EngineFuture<'a, Trajectory> {
         Box::pin(async move {
             let mut whole = Trajectory::default();
             for number in 0..task.prompts.len() + usize::from(task.execute.is_some()) {
@@ -128,15 +129,9 @@ impl TrialEngine for ProcessEngine {
         })
     }
 
-    fn call<'a>(
-        &'a self,
-        workspace: &'a Path,
-        function: &'a FunctionExpectation,
-        arguments: Value,
-        stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, std::result::Result<String, String>> {
-        let mut process = self.command(workspace);
-        let arguments = arguments.to_string();
+    fn call<'a>(&'a self, call: FunctionCall<'a>, stop: &'a CancellationToken) -> EngineFuture<'a, String> {
+        let mut process = self.command(call.workspace);
+        let (function, arguments) = (call.function, call.arguments.to_string());
         process.args(["--quiet", "plugin", "call", &function.plugin, &function.tool, &arguments]);
         Box::pin(async move {
             if arguments.len() > MAX_ARGUMENTS {
@@ -147,19 +142,13 @@ impl TrialEngine for ProcessEngine {
         })
     }
 
-    fn repeat<'a>(
-        &'a self,
-        directory: &'a Path,
-        session: &'a Path,
-        with: Option<&'a Path>,
-        stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, std::result::Result<RepeatedCalls, String>> {
-        let mut process = self.command(directory);
+    fn repeat<'a>(&'a self, replay: JournalReplay<'a>, stop: &'a CancellationToken) -> EngineFuture<'a, RepeatedCalls> {
+        let mut process = self.command(replay.directory);
         process.args(["--quiet", "plugin", "replay", "--json"]);
-        if let Some(with) = with {
-            process.arg("--with").arg(with);
+        if let Some(component) = replay.component {
+            process.arg("--with").arg(component);
         }
-        process.arg("--").arg(session);
+        process.arg("--").arg(replay.session);
         Box::pin(async move {
             let ended = run_to_end(process, MAX_REPORT, stop).await?;
             // The status is 1 if a call differs.
@@ -172,12 +161,11 @@ impl TrialEngine for ProcessEngine {
 
     fn check<'a>(
         &'a self,
-        workspace: &'a Path,
-        command: &'a str,
+        command: WorkspaceCommand<'a>,
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, CommandOutcome> {
-        let mut process = self.command(workspace);
-        process.args(["--quiet", "sandbox", "--", "sh", "-c", command]);
+        let mut process = self.command(command.workspace);
+        process.args(["--quiet", "sandbox", "--", "sh", "-c", command.command]);
         Box::pin(async move {
             let failed = |report: String| CommandOutcome { succeeded: false, report };
             match run_to_end(process, KEPT, stop).await {
