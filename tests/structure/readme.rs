@@ -69,6 +69,8 @@ const COMMANDS: &[(&str, By)] = &[
     ("cargo bench -p ", Nothing("it measures")),
     (".ci/contract ", Nothing("it publishes the contract")),
     ("tests/benches/mcp.py", Nothing("it measures, and downloads")),
+    ("tests/benches/evaluation.py", Nothing("it measures")),
+    ("tests/compare-swe-agents.py", Nothing("it downloads")),
     ("pinion\n", Nothing("it is an interactive conversation")),
     ("pinion \"", File("tests/hostile/prompts.rs", r#"script.to_str().unwrap(), "go"]"#)),
     ("pinion -m ", Nothing("it needs a key")),
