@@ -63,6 +63,10 @@ pub struct RunOptions {
     pub max_turns: Option<u32>,
     /// Maximum number of tokens, 0 for no limit.
     pub max_tokens: Option<u64>,
+    /// Maximum number of input tokens, 0 for no limit.
+    pub max_input_tokens: Option<u64>,
+    /// Maximum number of output tokens, 0 for no limit.
+    pub max_output_tokens: Option<u64>,
     /// Maximum cost in US dollars, 0 for no limit.
     pub max_cost: Option<f64>,
     /// Maximum time in seconds, 0 for no limit.

@@ -137,6 +137,12 @@ pub struct RunArgs {
     /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000, none in a conversation]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
     pub max_tokens: Option<u64>,
+    /// Stop after this many input tokens, not counting those read from the vendor's cache; 0 for no limit
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
+    pub max_input_tokens: Option<u64>,
+    /// Stop after this many output tokens, 0 for no limit
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
+    pub max_output_tokens: Option<u64>,
     /// Stop at this cost in US dollars, 0 for no limit (requires known prices of all models)
     #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = amount, help_heading = "Limits")]
     pub max_cost: Option<f64>,
@@ -189,6 +195,8 @@ impl RunArgs {
             no_sandbox: self.no_sandbox,
             max_turns: self.max_turns,
             max_tokens: self.max_tokens,
+            max_input_tokens: self.max_input_tokens,
+            max_output_tokens: self.max_output_tokens,
             max_cost: self.max_cost,
             timeout: self.timeout,
             system_prompt: self.system_prompt.clone(),

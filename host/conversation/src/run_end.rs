@@ -54,6 +54,8 @@ pub(crate) fn limit_text(limit: &Limit) -> String {
     match limit {
         Limit::Turns(n) => format!("reached the limit of {} (--max-turns)", count(u64::from(*n), "turn")),
         Limit::Tokens(n) => format!("reached the limit of {} (--max-tokens)", count(*n, "token")),
+        Limit::InputTokens(n) => format!("reached the limit of {} (--max-input-tokens)", count(*n, "input token")),
+        Limit::OutputTokens(n) => format!("reached the limit of {} (--max-output-tokens)", count(*n, "output token")),
         Limit::Time(n) => format!("reached the time limit of {} (--timeout)", count(*n, "second")),
         Limit::Cost(n) => format!("reached the limit of {n} US dollars (--max-cost)"),
         other => other.to_string(),

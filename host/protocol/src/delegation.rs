@@ -350,7 +350,9 @@ impl SubAgentReport {
                 format!("it reached its limit of {}", count(u64::from(*n), "turn"))
             }
             RunEnd::Limit { limit: Limit::Time(n) } => format!("it reached its time limit of {}", count(*n, "second")),
-            RunEnd::Limit { limit: limit @ (Limit::Tokens(_) | Limit::Cost(_)) } => match &self.exhausted {
+            RunEnd::Limit {
+                limit: limit @ (Limit::Tokens(_) | Limit::InputTokens(_) | Limit::OutputTokens(_) | Limit::Cost(_)),
+            } => match &self.exhausted {
                 Some(own) if own.limit == *limit => own.to_string(),
                 _ => "it reached the token or cost limit of this run".into(),
             },

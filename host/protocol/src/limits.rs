@@ -15,6 +15,10 @@ pub struct RunLimits {
     /// Maximum tokens of all requests together, without those read from the vendor's cache, which would count the same
     /// conversation once per turn.
     pub max_tokens: Option<u64>,
+    /// Maximum input tokens of all requests together, without those read from the vendor's cache.
+    pub max_input_tokens: Option<u64>,
+    /// Maximum output tokens of all requests together.
+    pub max_output_tokens: Option<u64>,
     /// Maximum duration of the run, not counting the time that people take to answer questions.
     pub max_time: Option<Duration>,
     /// At the time limit, the run ends before its next turn: the message and the calls in progress end by themselves.
@@ -26,8 +30,15 @@ pub struct RunLimits {
 
 impl RunLimits {
     /// No limits.
-    pub const NONE: Self =
-        Self { max_turns: None, max_tokens: None, max_time: None, max_cost: None, ends_between_turns: false };
+    pub const NONE: Self = Self {
+        max_turns: None,
+        max_tokens: None,
+        max_input_tokens: None,
+        max_output_tokens: None,
+        max_time: None,
+        max_cost: None,
+        ends_between_turns: false,
+    };
 }
 
 impl Default for RunLimits {
@@ -36,8 +47,7 @@ impl Default for RunLimits {
             max_turns: Some(50),
             max_tokens: Some(1_000_000),
             max_time: Some(Duration::from_secs(600)),
-            max_cost: None,
-            ends_between_turns: false,
+            ..Self::NONE
         }
     }
 }
@@ -99,12 +109,15 @@ impl RunLimits {
     /// cancelled [`Budget::over`].
     pub fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
         let spent = budget.total();
-        let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
+        let at_most = |max: Option<u64>, tokens: u64| max.filter(|max| *max > 0 && tokens >= *max);
         let turns = self.max_turns.filter(|max| *max > 0 && turns >= *max).map(Limit::Turns);
-        let tokens = self.max_tokens.filter(|max| *max > 0 && tokens >= *max).map(Limit::Tokens);
-        let cost = self.max_cost.filter(|max| *max > 0.0 && cost >= *max).map(Limit::Cost);
+        let tokens = at_most(self.max_tokens, spent.limited_tokens()).map(Limit::Tokens);
+        let input = at_most(self.max_input_tokens, spent.usage.limited_input()).map(Limit::InputTokens);
+        let output = at_most(self.max_output_tokens, spent.usage.output).map(Limit::OutputTokens);
+        let cost = self.max_cost.filter(|max| *max > 0.0 && spent.dollars() >= *max).map(Limit::Cost);
         let time = self.max_time.filter(|_| budget.over.is_cancelled()).map(|max| Limit::Time(max.as_secs()));
-        turns.or(tokens).or(cost).or(time).or_else(|| budget.exhausted().map(|reached| reached.limit))
+        let own = turns.or(tokens).or(input).or(output).or(cost).or(time);
+        own.or_else(|| budget.exhausted().map(|reached| reached.limit))
     }
 }
 
@@ -132,6 +145,20 @@ mod tests {
         assert_eq!(limits.reached(0, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
         let cost = Some(Cost { output: 1.5, ..Cost::default() });
         assert_eq!(limits.reached(0, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
+    }
+
+    #[test]
+    fn input_and_output_tokens_have_separate_limits() {
+        let budget = Budget::default();
+        budget.add(Spend { usage: Usage { input: 60, output: 30, cache_read: 500, cache_write: 40 }, cost: None });
+        let reached = |input: u64, output: u64| {
+            let (max_input_tokens, max_output_tokens) = (Some(input), Some(output));
+            RunLimits { max_input_tokens, max_output_tokens, ..RunLimits::NONE }.reached(0, &budget)
+        };
+        assert_eq!(reached(101, 31), None);
+        assert_eq!(reached(100, 31), Some(Limit::InputTokens(100)));
+        assert_eq!(reached(101, 30), Some(Limit::OutputTokens(30)));
+        assert_eq!(reached(0, 0), None);
     }
 
     #[test]

@@ -182,6 +182,10 @@ pub enum Limit {
     Turns(u32),
     /// Number of tokens, not counting those read from the vendor's cache.
     Tokens(u64),
+    /// Number of input tokens, not counting those read from the vendor's cache.
+    InputTokens(u64),
+    /// Number of output tokens.
+    OutputTokens(u64),
     /// Duration in seconds.
     Time(u64),
     /// Cost in US dollars.
@@ -204,6 +208,8 @@ impl fmt::Display for Limit {
         match self {
             Self::Turns(n) => write!(f, "the limit of {} was reached", count(u64::from(*n), "turn")),
             Self::Tokens(n) => write!(f, "the limit of {} was reached", count(*n, "token")),
+            Self::InputTokens(n) => write!(f, "the limit of {} was reached", count(*n, "input token")),
+            Self::OutputTokens(n) => write!(f, "the limit of {} was reached", count(*n, "output token")),
             Self::Time(n) => write!(f, "the time limit of {} was reached", count(*n, "second")),
             Self::Cost(n) => write!(f, "the limit of {n} US dollars was reached"),
         }

@@ -37,7 +37,7 @@ pub struct CappedSpend {
 }
 
 impl CappedSpend {
-    /// Creates an empty sum. Only limits of tokens and cost are ever reached.
+    /// Creates an empty sum. Limits of turns and time are never reached.
     pub fn new(limit: Limit, setting: impl Into<String>) -> Self {
         Self { limit: MeterLimit { limit, setting: setting.into() }, spent: Mutex::default() }
     }
@@ -57,6 +57,8 @@ impl SpendMeter for CappedSpend {
         let spent = *self.spent();
         let is_reached = match self.limit.limit {
             Limit::Tokens(max) => spent.limited_tokens() >= max,
+            Limit::InputTokens(max) => spent.usage.limited_input() >= max,
+            Limit::OutputTokens(max) => spent.usage.output >= max,
             Limit::Cost(max) => spent.dollars() >= max,
             Limit::Turns(_) | Limit::Time(_) => false,
         };

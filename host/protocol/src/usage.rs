@@ -33,6 +33,12 @@ impl Usage {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
+    /// Returns the input tokens that count towards a limit: all but those read from the cache, which would count the same
+    /// conversation once per request.
+    pub fn limited_input(&self) -> u64 {
+        self.input.saturating_add(self.cache_write)
+    }
+
     /// Returns the sum of both, category by category.
     #[must_use]
     pub fn combine(&self, other: &Self) -> Self {

@@ -140,6 +140,8 @@ async fn limits_end_a_run_with_a_message_that_names_the_limit() {
     for (limits, limit, turns) in [
         (RunLimits { max_turns: Some(3), ..none.clone() }, Limit::Turns(3), 3),
         (RunLimits { max_tokens: Some(40), ..none.clone() }, Limit::Tokens(40), 3),
+        (RunLimits { max_input_tokens: Some(21), ..none.clone() }, Limit::InputTokens(21), 3),
+        (RunLimits { max_output_tokens: Some(6), ..none.clone() }, Limit::OutputTokens(6), 2),
         (RunLimits { max_cost: Some(9.0), ..none.clone() }, Limit::Cost(9.0), 2),
     ] {
         let outcome = limited(limits).await;
@@ -158,6 +160,8 @@ async fn limits_of_zero_do_not_limit() {
     setup.limits = RunLimits {
         max_turns: Some(0),
         max_tokens: Some(0),
+        max_input_tokens: Some(0),
+        max_output_tokens: Some(0),
         max_time: Some(Duration::ZERO),
         max_cost: Some(0.0),
         ..RunLimits::NONE

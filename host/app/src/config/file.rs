@@ -122,6 +122,8 @@ impl FileMcp {
 pub(crate) struct FileLimits {
     pub(super) max_turns: Option<u32>,
     pub(super) max_tokens: Option<u64>,
+    pub(super) max_input_tokens: Option<u64>,
+    pub(super) max_output_tokens: Option<u64>,
     pub(super) max_cost: Option<f64>,
     /// US dollars that all processes of the user spend on a day.
     pub(super) max_cost_per_day: Option<f64>,

@@ -380,6 +380,8 @@ fn limits(file: &FileLimits, options: &RunOptions) -> RunLimits {
     RunLimits {
         max_turns: options.max_turns.or(file.max_turns),
         max_tokens: options.max_tokens.or(file.max_tokens),
+        max_input_tokens: options.max_input_tokens.or(file.max_input_tokens),
+        max_output_tokens: options.max_output_tokens.or(file.max_output_tokens),
         max_cost: options.max_cost.or(file.max_cost).filter(|max| *max > 0.0),
         max_time: options.timeout.or(file.timeout_seconds).map(Duration::from_secs),
         ends_between_turns: options.is_conversation,

@@ -47,6 +47,11 @@ fn options_override_the_users_file_which_overrides_the_defaults() {
     let config = setup.load(&RunOptions { model: Some("b".to_owned()), ..RunOptions::default() }).unwrap();
     assert_eq!((config.model.as_deref(), config.limits.max_turns), (Some("b"), Some(3)));
     assert_eq!(config.limits.max_tokens, Some(1_000_000));
+    assert_eq!((config.limits.max_input_tokens, config.limits.max_output_tokens), (None, None));
+    let setup = Setup::new("[limits]\nmax-input-tokens = 9\nmax-output-tokens = 8\n", "");
+    let limits = setup.load(&RunOptions { max_output_tokens: Some(7), ..RunOptions::default() }).unwrap().limits;
+    assert_eq!((limits.max_input_tokens, limits.max_output_tokens), (Some(9), Some(7)));
+    let setup = Setup::new("model = \"a\"\n[limits]\nmax-turns = 3\n", "");
     assert_eq!(
         setup.load(&RunOptions { max_turns: Some(7), ..RunOptions::default() }).unwrap().limits.max_turns,
         Some(7)
