@@ -233,3 +233,23 @@ fn calls_of_a_session_are_repeated_with_versions_of_a_plugin() {
     let broken = run(&pinion, &file, &["--format", "json"]);
     assert!(broken.code == Some(1) && broken.stdout.contains("has no journal"), "{broken:?}");
 }
+
+/// The journal does not record sockets. Their calls are not the same, and the result names them even if it passes.
+#[test]
+fn repeated_calls_that_use_sockets_differ() {
+    let pinion = Pinion::default();
+    pinion.config("journal = \"on\"\n");
+    let session = pinion.home().join("recorded.jsonl");
+    let script = pinion.script(&[call("connect", json!({ "path": "127.0.0.1:9" })), say("done")]);
+    let plugin = guest("hostile");
+    let arguments = ["-p", "--approve", "all", "--plugin", plugin.to_str().unwrap(), "--replay"];
+    let more = [script.to_str().unwrap(), "--session", session.to_str().unwrap(), "go"];
+    let ended = pinion.run(arguments.iter().chain(&more));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let expect = "evaluators: [recorded-calls], expect: {recorded-calls: {threshold: 0}}";
+    let text = format!("id: s\ncases: [{{id: a, session: {}, {expect}}}]\n", session.display());
+    let ended = run(&pinion, &cases(&pinion, &text), &["--with", plugin.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let differs = ended.stdout.lines().find(|line| line.contains("differs: import")).unwrap_or_default();
+    assert!(differs.contains("wasi:sockets/") && ended.stdout.contains(" not replayable"), "{ended:?}");
+}

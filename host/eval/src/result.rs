@@ -2,7 +2,7 @@
 
 use crate::audit::AuditTrail;
 use crate::case::{GateBounds, SetBudget};
-use crate::evaluators::MetricScore;
+use crate::evaluators::{MetricScore, RECORDED_CALLS};
 use crate::statistics::{pass_hat, wilson_interval};
 use crate::trajectory::Trajectory;
 use jiff::Timestamp;
@@ -150,9 +150,10 @@ impl TrialResult {
         self.verdict != TrialVerdict::Skipped
     }
 
-    /// Returns the problems of the trial, one a line.
+    /// Returns the problems of the trial, one a line. Findings of recorded calls are problems even if the threshold allows
+    /// them, because a call that is not replayable shows nothing about the plugin.
     pub fn findings(&self) -> Vec<String> {
-        let metrics = self.metrics.iter().filter(|metric| !metric.passed);
+        let metrics = self.metrics.iter().filter(|metric| !metric.passed || metric.evaluator == RECORDED_CALLS);
         let findings = metrics
             .flat_map(|metric| metric.findings.iter().map(move |finding| format!("{}: {finding}", metric.evaluator)));
         self.error.clone().into_iter().chain(findings).collect()
@@ -264,6 +265,14 @@ mod tests {
         };
         assert_eq!(with(["a", "a"]).collect::<Vec<_>>(), [None]);
         assert_eq!(with(["a", "b"]).collect::<Vec<_>>(), [Some("a".to_owned()), Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn findings_are_of_failed_scores_and_of_recorded_calls() {
+        let metric = |name: &str, value: f64| MetricScore::new(name, value, 0.5, vec![format!("f{value}")]);
+        let metrics = vec![metric("files", 0.9), metric(RECORDED_CALLS, 0.9), metric("answer", 0.1)];
+        let result = TrialResult { metrics, ..TrialResult::planned("a", None, 1) };
+        assert_eq!(result.findings(), ["recorded-calls: f0.9", "answer: f0.1"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::audit::AuditTrail;
 use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, FunctionExpectation, JudgeExpectation};
 use crate::engine::{AgentTask, FunctionCall, JournalReplay, TrialEngine, WorkspaceCommand};
-use crate::evaluators::{EvaluatorRegistry, FunctionOutcome, JudgeVerdict, TrialEvidence};
+use crate::evaluators::{EvaluatorRegistry, FunctionOutcome, JudgeVerdict, RECORDED_CALLS, TrialEvidence};
 use crate::meter::SpendMeter;
 use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
 use crate::trajectory::{self, Trajectory};
@@ -172,7 +172,7 @@ impl SetRun<'_> {
         };
         let trajectory = trajectory::from_session(&path, &find).map_err(|error| error.to_string())?;
         let repeated_calls = match &case.expect.recorded_calls {
-            Some(expected) if case.uses("recorded-calls") => {
+            Some(expected) if case.uses(RECORDED_CALLS) => {
                 let named = expected.with.as_ref().map(|file| self.set.directory.join(file));
                 let with = self.options.component.clone().or(named);
                 let replay =

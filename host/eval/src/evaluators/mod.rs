@@ -18,6 +18,7 @@ mod tools;
 
 pub use self::evaluator::{CommandOutcome, Evaluator, FileChange, JudgeVerdict, MetricScore, TrialEvidence};
 pub use self::functions::FunctionOutcome;
+pub(crate) use self::recorded_calls::RECORDED_CALLS;
 pub use self::recorded_calls::{RepeatedCalls, UnequalCall};
 
 use crate::case::EvaluationCase;

@@ -4,6 +4,8 @@ use super::evaluator::{Evaluator, MetricScore, TrialEvidence, counted};
 use crate::case::EvaluationCase;
 use serde::Deserialize;
 
+/// Name of the evaluator.
+pub(crate) const RECORDED_CALLS: &str = "recorded-calls";
 /// Maximum number of calls that findings name.
 const SHOWN: usize = 20;
 
@@ -44,12 +46,12 @@ impl RepeatedCalls {
 }
 
 /// Scores the share of recorded calls that are the same when they are repeated. A call that could not be repeated is not
-/// the same.
+/// the same. The first finding counts both kinds, so that a result shows them even where a threshold allows them.
 pub(super) struct RecordedCallEvaluator;
 
 impl Evaluator for RecordedCallEvaluator {
     fn name(&self) -> &'static str {
-        "recorded-calls"
+        RECORDED_CALLS
     }
 
     fn evaluate(&self, case: &EvaluationCase, evidence: &TrialEvidence) -> Option<MetricScore> {
@@ -59,12 +61,20 @@ impl Evaluator for RecordedCallEvaluator {
             return Some(MetricScore::new(self.name(), 0.0, threshold, findings));
         };
         let differ = repeated.differences.iter().map(|call| (call, "differs"));
-        let unequal: Vec<_> = differ.chain(repeated.skips.iter().map(|call| (call, "was skipped"))).collect();
+        let unequal: Vec<_> = differ.chain(repeated.skips.iter().map(|call| (call, "is not replayable"))).collect();
         let finding = |(call, state): &(&UnequalCall, &str)| {
             let reason: Vec<&str> = call.reason.lines().map(str::trim).collect();
             format!("call {} of `{}` {state}: {}", call.call, call.plugin, reason.join(", "))
         };
-        let mut findings: Vec<String> = unequal.iter().take(SHOWN).map(finding).collect();
+        let counts = format!(
+            "{} of {} the same, {} differ, {} not replayable",
+            repeated.same,
+            counted(repeated.calls, "call"),
+            repeated.differences.len(),
+            repeated.skips.len()
+        );
+        let mut findings: Vec<String> = (!unequal.is_empty()).then_some(counts).into_iter().collect();
+        findings.extend(unequal.iter().take(SHOWN).map(finding));
         let rest = unequal.len().saturating_sub(SHOWN) as u64;
         findings.extend((rest > 0).then(|| format!("{} more", counted(rest, "call"))));
         let value = repeated.same as f64 / repeated.calls as f64;
@@ -92,7 +102,11 @@ mod tests {
             "skips": [{ "call": 4, "plugin": "b", "export": "e", "arguments": [], "reason": "stopped" }],
         });
         let repeated = RepeatedCalls::from_report(&report.to_string()).unwrap();
-        let findings = ["call 2 of `a` differs: result, - 1, + 2", "call 4 of `b` was skipped: stopped"];
+        let findings = [
+            "2 of 4 calls the same, 1 differ, 1 not replayable",
+            "call 2 of `a` differs: result, - 1, + 2",
+            "call 4 of `b` is not replayable: stopped",
+        ];
         let findings = findings.map(str::to_owned).to_vec();
         assert_eq!(score(1.0, Some(repeated.clone())), (0.5, false, findings.clone()));
         assert_eq!(score(0.5, Some(repeated)), (0.5, true, findings));
@@ -115,6 +129,6 @@ mod tests {
         let differences: Vec<_> = (1..=25).map(unequal).collect();
         let (value, _, findings) =
             score(1.0, Some(RepeatedCalls { calls: 25, differences, ..RepeatedCalls::default() }));
-        assert_eq!((value, findings.len(), findings[20].as_str()), (0.0, 21, "5 calls more"));
+        assert_eq!((value, findings.len(), findings[21].as_str()), (0.0, 22, "5 calls more"));
     }
 }

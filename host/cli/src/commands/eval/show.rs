@@ -45,7 +45,7 @@ pub(super) fn table(result: &SetResult) -> Text {
         let (tokens, cost, time) = (short(sums.usage.total()), cost(sums), time(sums));
         lines.line(columns([&case.case, model, &passed, &hat, &tokens, &cost, &time]));
     }
-    for trial in result.trials.iter().filter(|trial| trial.verdict != TrialVerdict::Passed) {
+    for trial in &result.trials {
         for finding in trial.findings() {
             let name = name(&trial.case, trial.model.as_deref());
             lines.line(text!(
