@@ -104,6 +104,41 @@ fn spent_budget_has_its_exit_status_and_result() {
     assert!(ended.stdout.contains("2 of 2 trials passed") && ended.stdout.contains("budget spent"), "{ended:?}");
 }
 
+#[test]
+fn input_and_output_tokens_have_separate_limits_and_columns() {
+    let pinion = Pinion::default();
+    let used = |mut reply: Value| {
+        reply["usage"] = json!({ "input": 60, "output": 5 });
+        reply
+    };
+    let step = || used(call("bash", json!({ "command": "true" })));
+    let script = pinion.script(&[step(), step(), used(say("done"))]);
+    let case = |id: &str, limits: &str| {
+        format!("  - {{id: {id}, prompt: go, replay: '{}', limits: {{{limits}}}}}\n", script.display())
+    };
+    let cases = format!(
+        "id: s\ngate: {{pass-rate: 0, input-tokens: 359, output-tokens: 30, calls: 5}}\ncases:\n{}{}{}",
+        case("in", "input-tokens: 60"),
+        case("out", "output-tokens: 10"),
+        case("free", "input-tokens: 181, output-tokens: 16"),
+    );
+    let ended = run(&pinion, &cases, &[]);
+    assert_error(&ended, 1, &["set `s`: input-tokens are 360, at most 359 expected"]);
+    assert!(!ended.stderr.contains("output-tokens are"), "{ended:?}");
+    for (case, limit) in [("in", "60 input tokens"), ("out", "10 output tokens")] {
+        let finding = format!("{case}, trial 1: completed: the run did not finish: the limit of {limit} was reached");
+        assert!(ended.stdout.contains(&finding), "{ended:?}");
+    }
+    let row = ended.stdout.lines().find(|line| line.starts_with("free ")).unwrap_or_default();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[2..6], ["1/1", "1.00", "180", "15"], "{ended:?}");
+    let result: Value = serde_json::from_str(&pinion.run(["eval", "show", "--format", "json"]).stdout).unwrap();
+    let sums = &result["sums"];
+    assert_eq!((&sums["calls"], &sums["turns"], &sums["usage"]["output"]), (&json!(5), &json!(6), &json!(30)));
+    let ended = run(&pinion, &cases.replace("input-tokens: 60", "input-tokens: -60"), &[]);
+    assert_error(&ended, 2, &["case `in`: `limits.input-tokens`"]);
+}
+
 /// Ctrl+C ends the running trial and leaves a result with the trials that ended before.
 #[cfg(unix)]
 #[test]

@@ -148,10 +148,18 @@ fn write_canonical(value: &Value, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::{GateBounds, SetBudget};
     use crate::evaluators::MetricScore;
     use crate::result::TrialVerdict;
     use crate::trajectory::{Trajectory, TrajectoryCall};
     use serde_json::json;
+
+    /// Digests of stored results contain these forms: a setting that is added must not change them.
+    #[test]
+    fn settings_that_are_not_set_leave_no_trace() {
+        assert_eq!(json!(SetBudget::default()), json!({ "cost": null, "tokens": null }));
+        assert_eq!(json!(GateBounds::default()), json!({ "pass-rate": null, "cost": null, "seconds": null }));
+    }
 
     fn result() -> SetResult {
         let call = |id: &str, path: &str| TrajectoryCall {

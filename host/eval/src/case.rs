@@ -45,6 +45,13 @@ pub struct SetBudget {
     pub cost: Option<f64>,
     /// Maximum number of tokens, not counting those read from the vendor's cache.
     pub tokens: Option<u64>,
+    // Digests of stored results cover these settings, so that later ones are left out of the text unless they are set.
+    /// Maximum number of input tokens, not counting those read from the vendor's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Maximum number of output tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
 }
 
 /// Bounds of a result.
@@ -57,6 +64,22 @@ pub struct GateBounds {
     pub cost: Option<f64>,
     /// Maximum sum of the durations of the trials, in seconds.
     pub seconds: Option<f64>,
+    // See `SetBudget`.
+    /// Maximum number of tokens of all trials, cached ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Maximum number of input tokens of all trials, cached ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Maximum number of output tokens of all trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// Maximum number of tool calls of all trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Maximum number of requests to the model of all trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
 }
 
 /// A task for an agent, with the expectations of its work.
@@ -162,6 +185,10 @@ pub struct CaseLimits {
     pub turns: Option<u32>,
     /// Maximum number of tokens, not counting those read from the vendor's cache.
     pub tokens: Option<u64>,
+    /// Maximum number of input tokens, not counting those read from the vendor's cache.
+    pub input_tokens: Option<u64>,
+    /// Maximum number of output tokens.
+    pub output_tokens: Option<u64>,
     /// Maximum cost in US dollars; requires known prices.
     pub cost: Option<f64>,
     /// Maximum duration in seconds.
@@ -332,6 +359,8 @@ pub struct BudgetExpectations {
     pub calls: Option<u64>,
     /// Requests to the model.
     pub turns: Option<u64>,
+    /// All tokens, cached ones included.
+    pub tokens: Option<u64>,
     /// Input tokens, cached ones included.
     pub input_tokens: Option<u64>,
     /// Output tokens.

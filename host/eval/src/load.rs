@@ -161,8 +161,14 @@ impl SetReader<'_> {
         if case.approve.as_deref().is_some_and(|mode| !APPROVE.contains(&mode)) {
             return Some(("approve".to_owned(), format!("not one of {}", APPROVE.join(", "))));
         }
-        if case.limits.cost.is_some_and(|cost| !is_amount(cost)) {
-            return found("limits.cost", AMOUNT_RULE);
+        let budget = case.expect.budget.unwrap_or_default();
+        let amounts = [
+            ("limits.cost", case.limits.cost),
+            ("expect.budget.cost", budget.cost),
+            ("expect.budget.seconds", budget.seconds),
+        ];
+        if let Some((field, _)) = amounts.iter().find(|(_, amount)| amount.is_some_and(|amount| !is_amount(amount))) {
+            return found(field, AMOUNT_RULE);
         }
         let known = self.registry.names();
         let unknown = case.evaluators.iter().flatten().find(|name| !known.contains(&name.as_str()));
@@ -322,6 +328,15 @@ mod tests {
     }
 
     #[test]
+    fn json_is_read_as_yaml() {
+        let set = json!({ "id": "s", "gate": { "calls": 3 }, "cases": [{ "id": "a", "prompt": "go\n\u{e9} \"x\"", "trials": 2 }] });
+        let read = parse(&set.to_string()).unwrap();
+        assert_eq!((read.gate.calls, read.cases[0].trials), (Some(3), 2));
+        assert_eq!(read.cases[0].prompt.as_deref(), Some("go\n\u{e9} \"x\""));
+        assert_eq!(parse(&serde_json::to_string_pretty(&set).unwrap()).unwrap(), read);
+    }
+
+    #[test]
     fn single_case_is_a_set() {
         let set = parse("id: one\nprompt: go\n").unwrap();
         assert_eq!((set.id.as_str(), set.cases.len(), set.cases[0].id.as_str()), ("one", 1, "one"));
@@ -364,6 +379,11 @@ mod tests {
             ("    workspace: {directory: a, git: {repository: b}}\n", "workspace", "one of"),
             ("    approve: some\n", "approve", "ask, confirm, smart"),
             ("    replay: [a, b]\n", "replay", "each prompt"),
+            ("    limits: {input-tokens: -1}\n", "limits.input-tokens", "invalid value: integer `-1`"),
+            ("    limits: {output-tokens: many}\n", "limits.output-tokens", "invalid type"),
+            ("    limits: {output_tokens: 1}\n", "limits.output_tokens", "unknown field `output_tokens`"),
+            ("    expect: {budget: {tokens: 1.5}}\n", "expect.budget.tokens", "invalid type"),
+            ("    expect: {budget: {cost: -1}}\n", "expect.budget.cost", "not an amount"),
             ("    expect: {authority: [flies]}\n", "expect.authority[0]", "unknown variant `flies`"),
         ] {
             let error = problem(case);
@@ -377,6 +397,13 @@ mod tests {
         assert!(
             parse("id: s\ngate: {pass-rate: 7}\ncases: [{id: a, prompt: b}]\n").unwrap_err().contains("gate.pass-rate")
         );
+        for field in
+            ["gate.input-tokens", "gate.output-tokens", "gate.calls", "budget.input-tokens", "budget.output-tokens"]
+        {
+            let (table, key) = field.split_once('.').unwrap();
+            let error = parse(&format!("id: s\n{table}: {{{key}: x}}\ncases: [{{id: a, prompt: b}}]\n")).unwrap_err();
+            assert!(error.starts_with(&format!("`dir/set.yaml`: `{field}`")), "{error}");
+        }
         assert!(parse("a: [").unwrap_err().starts_with("`dir/set.yaml` is not YAML"));
         assert!(parse("id: s\ndefaults: {id: x}\ncases: [{id: a, prompt: b}]\n").unwrap_err().contains("defaults.id"));
     }

@@ -176,6 +176,12 @@ pub struct SetSums {
     /// Estimates of the probability that `k` trials of a case all pass, by `k`: the mean over all cases with `k` trials,
     /// for each `k` that all cases have.
     pub pass_hat: BTreeMap<u64, f64>,
+    /// Tool calls, including those of sub-agents and skipped trials.
+    #[serde(default)]
+    pub calls: u64,
+    /// Requests to the model, including those of sub-agents and skipped trials.
+    #[serde(default)]
+    pub turns: u64,
     /// Tokens of all requests, including skipped trials.
     pub usage: Usage,
     /// Cost of all requests in US dollars; `None` when a price is unknown.
@@ -207,6 +213,8 @@ impl SetSums {
                 sums.skipped += 1;
             }
             if let Some(trajectory) = &trial.trajectory {
+                sums.calls += trajectory.calls(true).count() as u64;
+                sums.turns += trajectory.turns.len() as u64;
                 sums.usage = sums.usage.combine(&trajectory.usage);
                 sums.cost = sums.cost.zip(trajectory.cost).map(|(sum, cost)| sum + cost);
                 sums.duration_ms = sums.duration_ms.saturating_add(trajectory.duration_ms);
@@ -250,10 +258,13 @@ pub fn sum_up(trials: &[TrialResult]) -> (Vec<CaseSums>, SetSums) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trajectory::{TrajectoryCall, TrajectoryTurn};
 
     fn trial(case: &str, number: u32, verdict: TrialVerdict, cost: Option<f64>) -> TrialResult {
         let usage = Usage { input: 10, output: 1, ..Usage::default() };
-        let trajectory = Trajectory { usage, cost, duration_ms: 100, ..Trajectory::default() };
+        let turn = TrajectoryTurn { calls: vec![TrajectoryCall::default(); 2], ..TrajectoryTurn::default() };
+        let turns = vec![TrajectoryTurn { is_sub_agent: true, ..turn.clone() }, turn, TrajectoryTurn::default()];
+        let trajectory = Trajectory { usage, cost, duration_ms: 100, turns, ..Trajectory::default() };
         TrialResult { verdict, trajectory: Some(trajectory), ..TrialResult::planned(case, None, number) }
     }
 
@@ -289,6 +300,7 @@ mod tests {
         let (cases, sums) = sum_up(&trials);
         assert_eq!((sums.trials, sums.passed, sums.skipped, sums.pass_rate), (5, 3, 1, 0.6));
         assert_eq!((sums.usage.input, sums.usage.output, sums.cost, sums.duration_ms), (60, 6, Some(3.0), 600));
+        assert_eq!((sums.calls, sums.turns), (24, 18));
         assert_eq!(sums.interval, wilson_interval(3, 5));
         // Of `a`, 2 of 3 pass and 1 of 3 pairs does; of `b`, 1 of 2 passes and no pair does.
         let third = 1.0 / 3.0;

@@ -13,6 +13,7 @@ struct ScriptedEngine {
     running: AtomicUsize,
     most: AtomicUsize,
     workspaces: Mutex<Vec<PathBuf>>,
+    limits: Mutex<Vec<CaseLimits>>,
     user_stop: CancellationToken,
     /// Released when so many agents work at the same time.
     together: Option<Arc<tokio::sync::Barrier>>,
@@ -29,6 +30,7 @@ impl TrialEngine for ScriptedEngine {
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(running, Ordering::SeqCst);
             self.workspaces.lock().unwrap().push(task.workspace.to_owned());
+            self.limits.lock().unwrap().push(task.limits);
             if let Some(together) = &self.together {
                 together.wait().await;
             }
@@ -130,6 +132,21 @@ async fn spent_budget_ends_a_set() {
     let result = run("budget: {tokens: 100}\ncases: [{id: a, prompt: x}]\n", options, &engine).await;
     assert_eq!(engine.workspaces.lock().unwrap().len(), 2);
     assert_eq!((result.completion, result.sums.passed, result.sums.skipped), (SetCompletion::BudgetSpent, 2, 2));
+}
+
+#[tokio::test]
+async fn each_run_gets_the_limits_of_its_case() {
+    let engine = ScriptedEngine::default();
+    let cases = "defaults: {limits: {input-tokens: 9, turns: 2}}\ncases:\n  \
+                 - {id: a, prompt: x, limits: {output-tokens: 8}}\n  - {id: b, prompt: x, limits: {input-tokens: 7}}\n";
+    run(cases, SetOptions::default(), &engine).await;
+    let limits = |input, output| CaseLimits {
+        input_tokens: Some(input),
+        output_tokens: output,
+        turns: Some(2),
+        ..CaseLimits::default()
+    };
+    assert_eq!(*engine.limits.lock().unwrap(), [limits(9, Some(8)), limits(7, None)]);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ impl Evaluator for BudgetEvaluator {
         let counts = [
             (bounds.calls, trajectory.calls(true).count() as u64, "call"),
             (bounds.turns, trajectory.turns.len() as u64, "turn"),
+            (bounds.tokens, trajectory.usage.total(), "token"),
             (bounds.input_tokens, trajectory.usage.context(), "input token"),
             (bounds.output_tokens, trajectory.usage.output, "output token"),
         ];
@@ -100,16 +101,15 @@ mod tests {
 
     #[test]
     fn bound_itself_is_kept_and_one_less_is_not() {
-        let kept =
-            json!({ "calls": 3, "turns": 3, "input-tokens": 125, "output-tokens": 30, "cost": 0.25, "seconds": 1.5 });
+        let kept = json!({ "calls": 3, "turns": 3, "tokens": 155, "input-tokens": 125, "output-tokens": 30, "cost": 0.25, "seconds": 1.5 });
         assert_eq!(score(kept, Some(0.25)), Some((1.0, true, vec![])));
-        let exceeded =
-            json!({ "calls": 2, "turns": 2, "input-tokens": 124, "output-tokens": 29, "cost": 0.24, "seconds": 1.4 });
+        let exceeded = json!({ "calls": 2, "turns": 2, "tokens": 154, "input-tokens": 124, "output-tokens": 29, "cost": 0.24, "seconds": 1.4 });
         let (value, passed, findings) = score(exceeded, Some(0.25)).unwrap();
         assert_eq!((value, passed), (0.0, false));
         let expected = [
             "3 calls, at most 2 expected",
             "3 turns, at most 2 expected",
+            "155 tokens, at most 154 expected",
             "125 input tokens, at most 124 expected",
             "30 output tokens, at most 29 expected",
             "0.25 US dollars, at most 0.24 expected",

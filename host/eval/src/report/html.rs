@@ -60,7 +60,7 @@ fn result_section(result: &SetResult, out: &mut String) {
     let name = escape_markup(result.name.as_deref().unwrap_or(&result.set));
     let _ = writeln!(
         out,
-        "<h1>{name}</h1>\n<p>Result {}, {}: {} of {} trials passed, {:.0} % (95 % confidence: {:.0} to {:.0} %); {} tokens, {}, \
+        "<h1>{name}</h1>\n<p>Result {}, {}: {} of {} trials passed, {:.0} % (95 % confidence: {:.0} to {:.0} %); {} input and {} output tokens, {}, \
          {:.1} s.</p>",
         escape_markup(&result.id),
         result.started,
@@ -69,7 +69,8 @@ fn result_section(result: &SetResult, out: &mut String) {
         sums.pass_rate * 100.0,
         low * 100.0,
         high * 100.0,
-        sums.usage.total(),
+        sums.usage.context(),
+        sums.usage.output,
         cost_label(sums.cost),
         sums.duration_ms as f64 / 1_000.0
     );

@@ -27,13 +27,16 @@ pub fn result_summary(result: &SetResult) -> String {
     if !missed.is_empty() {
         out.push('\n');
     }
-    out.push_str("| case | model | passed | tokens | cost | seconds |\n|---|---|---|---|---|---|\n");
+    out.push_str(
+        "| case | model | passed | input tokens | output tokens | cost | seconds |\n|---|---|---|---|---|---|---|\n",
+    );
     for case in &result.cases {
         let SetSums { passed, trials, usage, cost, duration_ms, .. } = &case.sums;
         let cost = cost_label(*cost);
         let (name, model) = (escaped(&case.case), escaped(case.model.as_deref().unwrap_or("default")));
         let seconds = *duration_ms as f64 / 1_000.0;
-        let _ = writeln!(out, "| {name} | {model} | {passed}/{trials} | {} | {cost} | {seconds:.1} |", usage.total());
+        let (input, output) = (usage.context(), usage.output);
+        let _ = writeln!(out, "| {name} | {model} | {passed}/{trials} | {input} | {output} | {cost} | {seconds:.1} |");
     }
     let findings = result.trials.iter().flat_map(|trial| {
         trial
@@ -76,21 +79,29 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::result::{TrialResult, TrialVerdict};
+    use crate::trajectory::Trajectory;
+    use pinion_protocol::Usage;
 
     #[test]
     fn table_has_rows_and_findings_without_markup() {
         let failed = TrialResult {
             verdict: TrialVerdict::Failed,
             error: Some("a|b\n<c>".to_owned()),
+            trajectory: Some(Trajectory {
+                usage: Usage { input: 5, output: 2, cache_read: 4, cache_write: 0 },
+                cost: Some(0.0),
+                ..Trajectory::default()
+            }),
             ..TrialResult::planned("x", None, 1)
         };
         let expected = "# s\n\n0 of 1 trials passed, 0 % (95 % confidence: 0 to 79 %).\n\n- **missed:** pass-rate is 0.000, at least 1 \
-                        expected\n\n| case | model | passed | tokens | cost | seconds |\n|---|---|---|---|---|---|\n\
-                        | x | default | 0/1 | 0 | $0.0000 | 0.0 |\n\n- x, trial 1: a\\|b \\<c\\>\n";
+                        expected\n\n| case | model | passed | input tokens | output tokens | cost | seconds |\n\
+                        |---|---|---|---|---|---|---|\n\
+                        | x | default | 0/1 | 9 | 2 | $0.0000 | 0.0 |\n\n- x, trial 1: a\\|b \\<c\\>\n";
         let result = SetResult::new("s", vec![failed]);
         assert_eq!(result_summary(&result), expected);
         let expected = "| case | model | change | pass rate | cost | tokens |\n|---|---|---|---|---|---|\n\
-                        | x | default | same | 0.00 → 0.00 | $0.0000 → $0.0000 | 0 → 0 |\n";
+                        | x | default | same | 0.00 → 0.00 | $0.0000 → $0.0000 | 11 → 11 |\n";
         assert_eq!(comparison_table(&crate::compare::compare(&result, &result)), expected);
     }
 }

@@ -83,6 +83,8 @@ impl ProcessEngine {
             ("--approve", task.approve.map(str::to_owned)),
             ("--max-turns", limits.turns.map(|n| n.to_string())),
             ("--max-tokens", limits.tokens.map(|n| n.to_string())),
+            ("--max-input-tokens", limits.input_tokens.map(|n| n.to_string())),
+            ("--max-output-tokens", limits.output_tokens.map(|n| n.to_string())),
             ("--max-cost", limits.cost.map(|n| n.to_string())),
             ("--timeout", limits.seconds.map(|n| n.to_string())),
         ];

@@ -37,13 +37,13 @@ pub(super) fn table(result: &SetResult) -> Text {
     let set = result.name.as_deref().unwrap_or(&result.set);
     // Only a stored result has an id.
     lines.line(if result.id.is_empty() { text!("set {}", set) } else { text!("set {}, result {}", set, result.id) });
-    lines.line(columns(["case", "model", "passed", "pass^k", "tokens", "cost", "time"]));
+    lines.line(columns(["case", "model", "passed", "pass^k", "in", "out", "cost", "time"]));
     for case in &result.cases {
         let hat = case.sums.pass_hat.last_key_value().map_or("-".to_owned(), |(_, share)| format!("{share:.2}"));
         let (model, passed) = (case.model.as_deref().unwrap_or("default"), passed(&case.sums));
         let sums = &case.sums;
-        let (tokens, cost, time) = (short(sums.usage.total()), cost(sums), time(sums));
-        lines.line(columns([&case.case, model, &passed, &hat, &tokens, &cost, &time]));
+        let (input, output) = (short(sums.usage.context()), short(sums.usage.output));
+        lines.line(columns([&case.case, model, &passed, &hat, &input, &output, &cost(sums), &time(sums)]));
     }
     for trial in &result.trials {
         for finding in trial.findings() {
@@ -60,8 +60,8 @@ pub(super) fn table(result: &SetResult) -> Text {
     lines
 }
 
-fn columns([case, model, passed, hat, tokens, cost, time]: [&str; 7]) -> Text {
-    let numbers = format!("{passed:>7} {hat:>6} {tokens:>7} {cost:>9} {time:>8}");
+fn columns([case, model, passed, hat, input, output, cost, time]: [&str; 8]) -> Text {
+    let numbers = format!("{passed:>7} {hat:>6} {input:>7} {output:>6} {cost:>9} {time:>8}");
     text!("{} {} {}", left(fit(case, NAME), NAME), left(fit(model, MODEL), MODEL), numbers.as_str())
 }
 
