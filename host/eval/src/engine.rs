@@ -34,7 +34,7 @@ pub trait TrialEngine: Send + Sync {
     ///
     /// # Errors
     /// The call failed.
-    fn call<'a>(&'a self, call: FunctionCall<'a>, stop: &'a CancellationToken) -> EngineFuture<'a, String>;
+    fn call<'a>(&'a self, call: ScoringCall<'a>, stop: &'a CancellationToken) -> EngineFuture<'a, String>;
 
     /// Repeats the calls in the journal of a session.
     ///
@@ -76,7 +76,7 @@ pub struct AgentTask<'a> {
 
 /// A call of a plugin's tool that scores a trial.
 #[derive(Debug, Clone)]
-pub struct FunctionCall<'a> {
+pub struct ScoringCall<'a> {
     /// The directory that the plugin works in.
     pub workspace: &'a Path,
     /// The tool, with a file of a plugin that is not relative.

@@ -2,7 +2,7 @@
 
 use crate::audit::AuditTrail;
 use crate::case::{CaseLimits, EvaluationCase, EvaluationSet, FunctionExpectation, JudgeExpectation};
-use crate::engine::{AgentTask, FunctionCall, JournalReplay, TrialEngine, WorkspaceCommand};
+use crate::engine::{AgentTask, JournalReplay, ScoringCall, TrialEngine, WorkspaceCommand};
 use crate::evaluators::{EvaluatorRegistry, FunctionOutcome, JudgeVerdict, RECORDED_CALLS, TrialEvidence};
 use crate::meter::SpendMeter;
 use crate::result::{SetCompletion, SetResult, TrialResult, TrialVerdict};
@@ -254,7 +254,7 @@ impl SetRun<'_> {
         for function in &case.expect.functions {
             let function = function.located(&self.set.directory);
             let arguments = arguments(&function, &trajectory);
-            let call = FunctionCall { workspace: &workspace, function: &function, arguments };
+            let call = ScoringCall { workspace: &workspace, function: &function, arguments };
             let reply = self.engine.call(call, self.stop).await;
             evidence.functions.push(FunctionOutcome::of_reply(reply.as_deref().map_err(String::as_str)));
         }

@@ -54,7 +54,7 @@ impl TrialEngine for ScriptedEngine {
         })
     }
 
-    fn call<'a>(&'a self, call: FunctionCall<'a>, _: &'a CancellationToken) -> EngineFuture<'a, String> {
+    fn call<'a>(&'a self, call: ScoringCall<'a>, _: &'a CancellationToken) -> EngineFuture<'a, String> {
         let arguments = call.arguments;
         let reply =
             arguments["answer"] == arguments["right"] && arguments["trajectory"]["answer"] == arguments["answer"];

@@ -9,7 +9,7 @@ use pinion_agent::Usage;
 use pinion_app::failure::{Failure, Result};
 use pinion_console::output::line;
 use pinion_eval::engine::{
-    AgentTask, EngineFuture, FunctionCall, JournalReplay, SpendReport, TrialEngine, WorkspaceCommand,
+    AgentTask, EngineFuture, JournalReplay, ScoringCall, SpendReport, TrialEngine, WorkspaceCommand,
 };
 use pinion_eval::evaluators::{CommandOutcome, RepeatedCalls};
 use pinion_eval::trajectory::{EventCollector, Trajectory};
@@ -131,7 +131,7 @@ impl TrialEngine for ProcessEngine {
         })
     }
 
-    fn call<'a>(&'a self, call: FunctionCall<'a>, stop: &'a CancellationToken) -> EngineFuture<'a, String> {
+    fn call<'a>(&'a self, call: ScoringCall<'a>, stop: &'a CancellationToken) -> EngineFuture<'a, String> {
         let mut process = self.command(call.workspace);
         let (function, arguments) = (call.function, call.arguments.to_string());
         process.args(["--quiet", "plugin", "call", &function.plugin, &function.tool, &arguments]);
