@@ -329,7 +329,8 @@ mod tests {
 
     #[test]
     fn json_is_read_as_yaml() {
-        let set = json!({ "id": "s", "gate": { "calls": 3 }, "cases": [{ "id": "a", "prompt": "go\n\u{e9} \"x\"", "trials": 2 }] });
+        let case = json!({ "id": "a", "prompt": "go\n\u{e9} \"x\"", "trials": 2 });
+        let set = json!({ "id": "s", "gate": { "calls": 3 }, "cases": [case] });
         let read = parse(&set.to_string()).unwrap();
         assert_eq!((read.gate.calls, read.cases[0].trials), (Some(3), 2));
         assert_eq!(read.cases[0].prompt.as_deref(), Some("go\n\u{e9} \"x\""));

@@ -101,9 +101,11 @@ mod tests {
 
     #[test]
     fn bound_itself_is_kept_and_one_less_is_not() {
-        let kept = json!({ "calls": 3, "turns": 3, "tokens": 155, "input-tokens": 125, "output-tokens": 30, "cost": 0.25, "seconds": 1.5 });
+        let kept = json!({ "calls": 3, "turns": 3, "tokens": 155, "input-tokens": 125, "output-tokens": 30, "cost": 0.25,
+            "seconds": 1.5 });
         assert_eq!(score(kept, Some(0.25)), Some((1.0, true, vec![])));
-        let exceeded = json!({ "calls": 2, "turns": 2, "tokens": 154, "input-tokens": 124, "output-tokens": 29, "cost": 0.24, "seconds": 1.4 });
+        let exceeded = json!({ "calls": 2, "turns": 2, "tokens": 154, "input-tokens": 124, "output-tokens": 29, "cost": 0.24,
+            "seconds": 1.4 });
         let (value, passed, findings) = score(exceeded, Some(0.25)).unwrap();
         assert_eq!((value, passed), (0.0, false));
         let expected = [

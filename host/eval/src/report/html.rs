@@ -60,7 +60,8 @@ fn result_section(result: &SetResult, out: &mut String) {
     let name = escape_markup(result.name.as_deref().unwrap_or(&result.set));
     let _ = writeln!(
         out,
-        "<h1>{name}</h1>\n<p>Result {}, {}: {} of {} trials passed, {:.0} % (95 % confidence: {:.0} to {:.0} %); {} input and {} output tokens, {}, \
+        "<h1>{name}</h1>\n<p>Result {}, {}: {} of {} trials passed, {:.0} % (95 % confidence: {:.0} to {:.0} %); \
+         {} input and {} output tokens, {}, \
          {:.1} s.</p>",
         escape_markup(&result.id),
         result.started,
