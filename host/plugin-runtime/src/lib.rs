@@ -147,7 +147,7 @@ pub use pinion_workspace::grants::access::FileAccess;
 pub use pinion_workspace::grants::protected::{HostDirectories, is_host_part};
 pub use pinion_workspace::paths::real::without_links;
 pub use pinion_workspace::{FileList, list_files};
-pub use policy::{Ceiling, Component, Likeness, PluginPolicy, PluginSettings, is_alike};
+pub use policy::{Ceiling, Component, Likeness, LikenessMap, PluginPolicy, PluginSettings, is_alike};
 pub use registry::listing::{Capability, Hook, PluginInfo};
 pub use registry::load_attempt::Loading;
 pub use registry::notice::{Notice, NoticeEvent};

@@ -16,7 +16,7 @@ use pinion_plugin_offers::names::folded;
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// A component on its way into the runtime.
@@ -185,6 +185,47 @@ impl Likeness {
     }
 }
 
+/// Values by the names of plugins. A lookup finds all names that are alike, and its time does not depend on their number.
+#[derive(Debug, Clone)]
+pub struct LikenessMap<T> {
+    values: Vec<T>,
+    /// Positions of values by their names as they are read, and as they are drawn.
+    read: HashMap<String, Vec<usize>>,
+    drawn: HashMap<String, Vec<usize>>,
+}
+
+impl<T> Default for LikenessMap<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), read: HashMap::new(), drawn: HashMap::new() }
+    }
+}
+
+impl<T> LikenessMap<T> {
+    /// Returns the values whose names are like `name`, as [`is_alike`] compares them, in the order of their addition.
+    pub fn values_like(&self, name: &str) -> impl Iterator<Item = &T> {
+        let found = if self.values.is_empty() { BTreeSet::new() } else { self.positions(&Likeness::from_name(name)) };
+        found.into_iter().filter_map(|at| self.values.get(at))
+    }
+
+    fn positions(&self, likeness: &Likeness) -> BTreeSet<usize> {
+        let found = [self.read.get(&likeness.read), self.drawn.get(&likeness.drawn)];
+        found.into_iter().flatten().flatten().copied().collect()
+    }
+}
+
+impl<T, N: AsRef<str>> FromIterator<(N, T)> for LikenessMap<T> {
+    fn from_iter<I: IntoIterator<Item = (N, T)>>(named: I) -> Self {
+        let mut map = Self::default();
+        for (name, value) in named {
+            let Likeness { read, drawn } = Likeness::from_name(name.as_ref());
+            map.read.entry(read).or_default().push(map.values.len());
+            map.drawn.entry(drawn).or_default().push(map.values.len());
+            map.values.push(value);
+        }
+        map
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +245,16 @@ mod tests {
             assert!(is_alike(one, other), "{one} {other}");
         }
         assert!(!is_alike("tail", "tall") && !is_alike("fs", "fss"));
+    }
+
+    #[test]
+    fn map_finds_each_value_whose_name_is_alike_once() {
+        let names = ["shell", "f5", "she11", "tail", "fs", "SHELL"];
+        let map: LikenessMap<&str> = names.into_iter().map(|name| (name, name)).collect();
+        for name in names.into_iter().chain(["tall", "s-hell", "none"]) {
+            let expected: Vec<&str> = names.into_iter().filter(|other| is_alike(other, name)).collect();
+            assert_eq!(map.values_like(name).copied().collect::<Vec<_>>(), expected, "{name}");
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@
 //! Built-in plugins bring a separate description, for starts without a cache. It was made without config, and its
 //! digest ties it to the component.
 //!
+//! A plugin that the user disabled describes nothing. Its entry has only its manifest, so that later starts ask the policy
+//! about it without its file.
+//!
 //! Plugins of lifetime `session` are not described, because their instance starts with the session;
 //! [`crate::loading::last_offer`] remembers the offers of plugins with changing tools.
 
@@ -37,7 +40,8 @@ pub(crate) struct Described {
     /// BLAKE3 of the component, in hexadecimal.
     pub(crate) digest: String,
     pub(crate) inspection: Inspection,
-    pub(crate) description: Description,
+    /// `None` for a plugin that the policy refused by its name.
+    pub(crate) description: Option<Description>,
 }
 
 /// An entry of the cache.
@@ -95,7 +99,14 @@ impl ComponentFileState {
 
 impl Described {
     pub(crate) fn new(inspection: Inspection, digest: &blake3::Hash, config: &str, description: Description) -> Self {
-        Self { config: hash(config), digest: digest.to_hex().to_string(), inspection, description }
+        let (config, digest) = (hash(config), digest.to_hex().to_string());
+        Self { config, digest, inspection, description: Some(description) }
+    }
+
+    /// The manifest alone, of a plugin that the policy refused by its name.
+    pub(crate) fn refused(inspection: &Inspection, digest: &blake3::Hash) -> Self {
+        let (inspection, digest) = (inspection.clone(), digest.to_hex().to_string());
+        Self { config: String::new(), digest, inspection, description: None }
     }
 
     /// Reads an entry, if it describes the file in this state.
@@ -120,7 +131,7 @@ impl Described {
     /// read.
     pub(crate) fn store(self, cache: &CodeCache, engine: &str, source: &PluginSource, seen: ComponentFileState) {
         // Its tools and commands come from the running code.
-        let is_changing = self.inspection.manifest.lifetime == Lifetime::Session;
+        let is_changing = self.inspection.manifest.lifetime == Lifetime::Session && self.description.is_some();
         if is_changing || !seen.is_settled() {
             return;
         }

@@ -115,10 +115,11 @@ impl Generation {
         if !described.is_for_config(&config_text(&settings)) {
             return None;
         }
+        let description = described.description?;
         let digest = blake3::Hash::from_hex(&described.digest).ok()?;
         let inspected = Inspected { digest, inspection: described.inspection, settings, seen: None };
         let linked = linked(shared, inspected, 1, share.clone(), None);
-        Self::offering(linked, CodeOrigin::Described, described.description).ok().map(Arc::new)
+        Self::offering(linked, CodeOrigin::Described, description).ok().map(Arc::new)
     }
 
     /// Puts a generation together, and checks its offer.
@@ -396,8 +397,11 @@ fn inspect(
     let digest = source.digest(&bytes);
     let (manifest, hex) = (&inspection.manifest, digest.to_hex());
     let component = policy::Component { manifest, source, digest: &hex, path: path.as_deref() };
-    let settings = shared.policy.settings(&component)?;
-    let settings = CutSettings::with_ceiling(settings, before, source, path, manifest);
+    let settings = shared.policy.settings(&component);
+    if let (Err(LoadError::Disabled(_)), Some(cache), Some(seen)) = (&settings, &shared.cache, seen) {
+        Described::refused(&inspection, &digest).store(cache, shared.engine.compatibility(), source, seen);
+    }
+    let settings = CutSettings::with_ceiling(settings?, before, source, path, manifest);
     Ok((bytes, Inspected { digest, inspection, settings, seen }))
 }
 

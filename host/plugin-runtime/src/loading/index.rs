@@ -79,9 +79,19 @@ impl<'a> Places<'a> {
     ) -> Option<Described> {
         let found = PluginLocation::from_source(source).and_then(|(place, name)| Some((self.known.get(&place)?, name)));
         let indexed = found.and_then(|(known, name)| known.index.get(name));
-        if let Some(described) = indexed.and_then(|entry| Described::read(entry, engine, seen)) {
-            return Some(described);
-        }
+        let indexed = indexed.and_then(|entry| Described::read(entry, engine, seen));
+        indexed.or_else(|| self.own_description(cache, engine, source, seen))
+    }
+
+    /// Reads the description of a source from its own entry, which is newer than the index. Blocks.
+    pub(crate) fn own_description(
+        &self,
+        cache: &CodeCache,
+        engine: &str,
+        source: &PluginSource,
+        seen: ComponentFileState,
+    ) -> Option<Described> {
+        let found = PluginLocation::from_source(source).and_then(|(place, name)| Some((self.known.get(&place)?, name)));
         let content = cache.load_description(&source.cache_name())?;
         let described = Described::read(content.bytes(), engine, seen)?;
         if let Some((known, name)) = found {

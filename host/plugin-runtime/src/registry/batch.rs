@@ -2,13 +2,15 @@
 //!
 //! Most starts find every plugin as it was. A few threads read the descriptions, one checks names and asks the policy, and
 //! the snapshot that calls see is replaced once. A plugin without a valid description, or one that might
-//! conflict with another plugin, is loaded as if there were no descriptions.
+//! conflict with another plugin, is loaded as if there were no descriptions. A plugin that the user disabled needs only its
+//! manifest from the cache.
 
+use crate::load_error::LoadError;
 use crate::loading::description_cache::Described;
 use crate::loading::generation::Generation;
 use crate::loading::index::Places;
 use crate::loading::last_offer;
-use crate::loading::source::PluginSource;
+use crate::loading::source::{FileOrigin, PluginSource, Stamp};
 use crate::loading::source_metadata::SourceMetadata;
 use crate::policy::{Component, PluginSettings};
 use crate::registry::Registry;
@@ -17,6 +19,7 @@ use crate::registry::load_attempt::{FileState, Phase};
 use crate::registry::loaded::{Loaded, Offer};
 use crate::registry::names::settle_running;
 use crate::registry::plugin_set::PluginSet;
+use crate::registry::slot::PluginSlot;
 use crate::runtime_shared::Shared;
 use pinion_plugin_engine::CodeCache;
 use pinion_plugin_limits::cores;
@@ -39,6 +42,30 @@ struct DescribedSource {
     loaded: Arc<Loaded>,
 }
 
+/// A source whose plugin the user disabled, with the state of its file.
+struct DisabledSource {
+    begun: StartedLoads,
+    stamp: Option<Stamp>,
+}
+
+/// Sources by what the cache knows of them.
+#[derive(Default)]
+struct Findings {
+    described: Vec<DescribedSource>,
+    disabled: Vec<DisabledSource>,
+    /// Sources that must be loaded.
+    rest: Vec<StartedLoads>,
+}
+
+impl Findings {
+    fn append(mut self, mut other: Self) -> Self {
+        self.described.append(&mut other.described);
+        self.disabled.append(&mut other.disabled);
+        self.rest.append(&mut other.rest);
+        self
+    }
+}
+
 /// Settles the sources that the cache describes, and begins to load the others.
 pub(super) async fn open(registry: Weak<Registry>, begun: Vec<StartedLoads>) {
     let Some(this) = registry.upgrade() else { return };
@@ -47,8 +74,9 @@ pub(super) async fn open(registry: Weak<Registry>, begun: Vec<StartedLoads>) {
         let Some(cache) = &shared.cache else { return this.spawn(begun) };
         let sources: Vec<PluginSource> = begun.iter().map(|begun| begun.work.source.clone()).collect();
         let places = Places::open(cache, sources.iter());
-        let (found, rest) = find(begun, &shared, cache, &places);
-        let rest = this.settle_found(found).into_iter().chain(rest).collect();
+        let Findings { described, disabled, rest } = find(begun, &shared, cache, &places);
+        this.settle_disabled(disabled);
+        let rest = this.settle_found(described).into_iter().chain(rest).collect();
         this.spawn(rest);
         drop(this);
         places.store(cache);
@@ -62,13 +90,8 @@ const SOURCES_PER_THREAD: usize = 50;
 /// Threads that open sources. They share the allocator and the file system, so that more help less.
 const MAX_THREADS: usize = 4;
 
-/// Opens the sources that the cache describes, in their order. Returns the others, too.
-fn find(
-    mut begun: Vec<StartedLoads>,
-    shared: &Arc<Shared>,
-    cache: &CodeCache,
-    places: &Places<'_>,
-) -> (Vec<DescribedSource>, Vec<StartedLoads>) {
+/// Looks for the sources in the cache, and keeps their order.
+fn find(mut begun: Vec<StartedLoads>, shared: &Arc<Shared>, cache: &CodeCache, places: &Places<'_>) -> Findings {
     let threads = (begun.len() / SOURCES_PER_THREAD).clamp(1, cores().min(MAX_THREADS));
     let length = begun.len().div_ceil(threads);
     let mut parts = Vec::with_capacity(threads);
@@ -81,8 +104,7 @@ fn find(
         let others: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || find(part))).collect();
         let last = find(begun);
         let parts = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        let (found, rest): (Vec<_>, Vec<_>) = parts.chain([last]).unzip();
-        (found.into_iter().flatten().collect(), rest.into_iter().flatten().collect())
+        parts.chain([last]).fold(Findings::default(), Findings::append)
     })
 }
 
@@ -93,32 +115,45 @@ struct Sighting {
     described: Described,
 }
 
-fn find_each(
-    begun: Vec<StartedLoads>,
-    shared: &Arc<Shared>,
-    cache: &CodeCache,
-    places: &Places<'_>,
-) -> (Vec<DescribedSource>, Vec<StartedLoads>) {
-    let (mut seen, mut rest) = (Vec::new(), Vec::new());
+fn find_each(begun: Vec<StartedLoads>, shared: &Arc<Shared>, cache: &CodeCache, places: &Places<'_>) -> Findings {
+    let (mut seen, mut findings) = (Vec::new(), Findings::default());
     for begun in begun {
         let source = &begun.work.source;
         let look = places.inspect_source(source, &shared.surroundings.protected);
         let cached = look.seen.and_then(|seen| places.described(cache, shared.engine.compatibility(), source, seen));
         match cached.or_else(|| Described::embedded(source)) {
             Some(described) => seen.push(Sighting { begun, look, described }),
-            None => rest.push(begun),
+            None => findings.rest.push(begun),
         }
     }
     let components: Vec<Component<'_>> = seen.iter().map(Sighting::component).collect();
     let settings = shared.policy.settings_of_all(&components);
-    let mut found = Vec::new();
-    for (Sighting { begun, look, described }, settings) in seen.into_iter().zip(settings) {
-        match settings.ok().and_then(|settings| described_plugin(&begun.work, look, described, settings)) {
-            Some(loaded) => found.push(DescribedSource { begun, loaded }),
-            None => rest.push(begun),
+    for (Sighting { begun, look, mut described }, settings) in seen.into_iter().zip(settings) {
+        let settings = match settings {
+            Err(LoadError::Disabled(_)) if !is_named(&begun.work.source) => {
+                findings.disabled.push(DisabledSource { begun, stamp: look.stamp });
+                continue;
+            }
+            settings => settings.ok(),
+        };
+        if described.description.is_none() && settings.is_some() {
+            // The user enabled it again. The index may have forgotten what its own entry says.
+            let own = look.seen.and_then(|seen| {
+                places.own_description(cache, shared.engine.compatibility(), &begun.work.source, seen)
+            });
+            described = own.unwrap_or(described);
+        }
+        match settings.and_then(|settings| described_plugin(&begun.work, look, described, settings)) {
+            Some(loaded) => findings.described.push(DescribedSource { begun, loaded }),
+            None => findings.rest.push(begun),
         }
     }
-    (found, rest)
+    findings
+}
+
+/// Returns whether the user named the file, so that a refusal of it is worth a notice.
+fn is_named(source: &PluginSource) -> bool {
+    matches!(source, PluginSource::File { origin: FileOrigin::Named, .. })
 }
 
 impl Sighting {
@@ -222,6 +257,17 @@ fn separate(
 }
 
 impl Registry {
+    /// Ends the attempts of plugins that the user disabled.
+    fn settle_disabled(&self, disabled: Vec<DisabledSource>) {
+        let mut slots = self.slots();
+        let places = positions(&slots);
+        for DisabledSource { begun, stamp } in &disabled {
+            let Some(at) = places.get(&begun.work.slot).copied() else { continue };
+            slots[at].end_attempt(FileState { stamp: *stamp, is_restless: false });
+            slots[at].is_settled = true;
+        }
+    }
+
     /// Makes described plugins answer. Returns those that need a load. Blocks.
     fn settle_found(self: &Arc<Self>, found: Vec<DescribedSource>) -> Vec<StartedLoads> {
         let before = self.current();
@@ -238,7 +284,7 @@ impl Registry {
             rest.extend(late);
         }
         let mut notices = Vec::new();
-        let places: HashMap<u64, usize> = slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect();
+        let places = positions(&slots);
         let (mut settled, mut new) = (Vec::new(), Vec::new());
         for DescribedSource { begun, loaded } in found {
             let Some(at) = places.get(&begun.work.slot).copied() else { continue };
@@ -259,7 +305,7 @@ impl Registry {
     /// Begins the loads of attempts.
     pub(super) fn spawn(self: &Arc<Self>, begun: Vec<StartedLoads>) {
         let mut slots = self.slots();
-        let places: HashMap<u64, usize> = slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect();
+        let places = positions(&slots);
         for StartedLoads { work, phase } in begun {
             let Some(attempt) = places.get(&work.slot).and_then(|at| slots[*at].attempt.as_mut()) else { continue };
             if attempt.number == work.number {
@@ -267,4 +313,9 @@ impl Registry {
             }
         }
     }
+}
+
+/// Returns the position of each slot by its number.
+fn positions(slots: &[PluginSlot]) -> HashMap<u64, usize> {
+    slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect()
 }
