@@ -18,6 +18,7 @@ mod lock;
 mod marketplace;
 mod oci;
 mod package;
+mod project;
 mod release;
 mod rules;
 mod signature;
@@ -33,6 +34,7 @@ pub use lock::{KnownAuthor, LockError, LockedComponent, LockedPackage, LockedRel
 pub use marketplace::{Marketplace, MarketplaceEntry, MarketplaceSource};
 pub use oci::{OciManifest, OciReference, component_manifest};
 pub use package::{ComponentFacts, ComponentReader, Package, PackageError, PackagedComponent};
+pub use project::{ProjectPackage, ProjectPackages};
 pub use release::SignedRelease;
 pub use rules::{InstallationCandidate, InstallationRules, RuleViolation, SignedSource};
 pub use signature::{AuthorKey, SigningKey, verify_signature};

@@ -16,6 +16,8 @@ const MAX_BYTES: u64 = 16 << 20;
 const MAX_PACKAGES: usize = 10_000;
 /// Versions of a package that are kept.
 const KEPT_RELEASES: usize = 2;
+/// Versions of a package that are kept for projects besides these.
+const KEPT_FOR_PROJECTS: usize = 8;
 /// The beginning of the file.
 const HEAD: &str =
     "# Written by `pinion plugin add`, `update`, `use` and `remove`. An edit voids the seal.\nversion = 1\nseal = \"";
@@ -60,7 +62,7 @@ pub struct KnownAuthor {
 pub struct LockedPackage {
     /// Name of the package.
     pub name: String,
-    /// Digest of the active release.
+    /// Digest of the active release; empty if only projects use the package.
     pub active: String,
     /// Work that was begun and has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +90,9 @@ pub struct LockedRelease {
     pub signer: Option<String>,
     /// Time of the installation, in seconds since 1970.
     pub added: u64,
+    /// True if it was installed for a project, which may be active nowhere else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_project: bool,
     /// True if it has skills.
     #[serde(default)]
     pub skills: bool,
@@ -127,14 +132,43 @@ impl LockedPackage {
     }
 
     /// Adds a release in front and forgets the oldest ones, but not the one that was active.
-    pub(crate) fn add(&mut self, release: LockedRelease) {
+    pub(crate) fn add(&mut self, mut release: LockedRelease) {
         let before = self.active.clone();
+        release.for_project |= self.releases.iter().any(|known| known.digest == release.digest && known.for_project);
         self.active.clone_from(&release.digest);
         self.releases.retain(|known| known.digest != release.digest);
         self.releases.insert(0, release);
-        while self.releases.len() > KEPT_RELEASES {
-            let old = self.releases.iter().rposition(|known| known.digest != before && known.digest != self.active);
-            let Some(old) = old else { break };
+        let active = self.active.clone();
+        self.forget(
+            KEPT_RELEASES,
+            |known| !known.for_project,
+            |known| known.digest != before && known.digest != active,
+        );
+    }
+
+    /// Adds a release for projects behind the others, and forgets the oldest ones of this kind.
+    pub(crate) fn keep(&mut self, release: LockedRelease) {
+        match self.releases.iter_mut().find(|known| known.digest == release.digest) {
+            Some(known) => known.for_project = true,
+            None => self.releases.push(release),
+        }
+        let active = self.active.clone();
+        let is_kind = |known: &LockedRelease| known.for_project && known.digest != active;
+        while self.releases.iter().filter(|known| is_kind(known)).count() > KEPT_FOR_PROJECTS {
+            let Some(oldest) = self.releases.iter().position(&is_kind) else { break };
+            self.releases.remove(oldest);
+        }
+    }
+
+    /// Forgets the last releases of a kind until at most `kept` are left, but none that may not go.
+    fn forget(
+        &mut self,
+        kept: usize,
+        is_kind: impl Fn(&LockedRelease) -> bool,
+        may_go: impl Fn(&LockedRelease) -> bool,
+    ) {
+        while self.releases.iter().filter(|known| is_kind(known)).count() > kept {
+            let Some(old) = self.releases.iter().rposition(|known| is_kind(known) && may_go(known)) else { break };
             self.releases.remove(old);
         }
     }
@@ -176,6 +210,11 @@ impl PluginLock {
         self.packages.iter().flat_map(|package| &package.releases).any(|release| release.component(name).is_some())
     }
 
+    /// Returns whether work on a package was begun and has not ended.
+    pub fn has_pending(&self) -> bool {
+        self.packages.iter().any(|package| package.pending.is_some())
+    }
+
     /// Reads the file and checks its seal. A missing file is empty.
     ///
     /// # Errors
@@ -193,7 +232,7 @@ impl PluginLock {
     }
 
     /// Returns whether the file names unfinished work, without checking its seal.
-    pub(crate) fn has_pending(path: &Path) -> bool {
+    pub(crate) fn may_have_pending(path: &Path) -> bool {
         read_text(path).ok().flatten().is_some_and(|text| text.contains(PENDING))
     }
 
@@ -215,7 +254,8 @@ impl PluginLock {
         // Names and digests become names of files.
         let is_digest = |digest: &str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_sound = |package: &LockedPackage| {
-            let mut digests = package.releases.iter().map(|release| &*release.digest).chain([&*package.active]);
+            let active = Some(&*package.active).filter(|active| !active.is_empty());
+            let mut digests = package.releases.iter().map(|release| &*release.digest).chain(active);
             is_package_name(&package.name) && digests.all(is_digest)
         };
         match lock.packages.iter().find(|package| !is_sound(package)) {

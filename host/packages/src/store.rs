@@ -74,6 +74,7 @@ impl InstallRequest<'_> {
             source_digest: self.source_digest.clone(),
             signer: self.signer.clone(),
             added: self.now,
+            for_project: false,
             skills: self.package.has_skills,
             prompts: self.package.prompts.clone(),
             servers: self.package.servers.clone(),
@@ -130,22 +131,11 @@ impl PackageStore {
         let _held = self.hold()?;
         let mut lock = self.settled()?;
         let (package, before) = (request.package, lock.clone());
-        let installed = lock.package(&package.name).map(|known| known.active.clone());
-        if installed != request.seen {
+        let installed = lock.package(&package.name).and_then(LockedPackage::active_release);
+        if installed.map(|active| &active.digest) != request.seen.as_ref() {
             return Err(StoreError::Changed(package.name.clone()));
         }
-        self.check_names(&lock, package, reader)?;
-        let target = self.directory(&package.digest);
-        if let Err(error) = self.write_tree(package) {
-            if !is_kept(&lock, &package.digest) {
-                drop(fs::remove_dir_all(&target));
-            }
-            return Err(error);
-        }
-        if let Some(key) = &request.signer {
-            lock.authors.retain(|author| author.package != package.name);
-            lock.authors.push(crate::lock::KnownAuthor { package: package.name.clone(), key: key.clone() });
-        }
+        self.add_content(&mut lock, request, reader)?;
         remember(&mut lock, &package.name, &request.current);
         let release = request.release();
         match lock.packages.iter_mut().find(|known| known.name == package.name) {
@@ -158,6 +148,51 @@ impl PackageStore {
             }),
         }
         self.activate(&mut lock, before, &package.name)
+    }
+
+    /// Adds a version for the projects that name it, and activates nothing.
+    ///
+    /// # Errors
+    /// A name is taken, or the system refuses. Then everything is as before.
+    pub fn keep(&self, request: &InstallRequest<'_>, reader: &dyn ComponentReader) -> Result<(), StoreError> {
+        let _held = self.hold()?;
+        let mut lock = self.settled()?;
+        self.add_content(&mut lock, request, reader)?;
+        let (name, release) = (&request.package.name, LockedRelease { for_project: true, ..request.release() });
+        match lock.packages.iter_mut().find(|known| known.name == *name) {
+            Some(known) => known.keep(release),
+            None => lock.packages.push(LockedPackage {
+                name: name.clone(),
+                active: String::new(),
+                pending: None,
+                releases: vec![release],
+            }),
+        }
+        self.write(&mut lock)?;
+        self.sweep(&lock);
+        Ok(())
+    }
+
+    /// Writes the files of a version, whose names must be free, and adds its signer to `lock`, which is not written.
+    fn add_content(
+        &self,
+        lock: &mut PluginLock,
+        request: &InstallRequest<'_>,
+        reader: &dyn ComponentReader,
+    ) -> Result<(), StoreError> {
+        let package = request.package;
+        self.check_names(lock, package, reader)?;
+        if let Err(error) = self.write_tree(package) {
+            if !is_kept(lock, &package.digest) {
+                drop(fs::remove_dir_all(self.directory(&package.digest)));
+            }
+            return Err(error);
+        }
+        if let Some(key) = &request.signer {
+            lock.authors.retain(|author| author.package != package.name);
+            lock.authors.push(crate::lock::KnownAuthor { package: package.name.clone(), key: key.clone() });
+        }
+        Ok(())
     }
 
     /// Activates a kept version, or the other one if `version` is `None`. The lock remembers the `current` grants.
@@ -227,7 +262,7 @@ impl PackageStore {
     /// # Errors
     /// The lock file is not usable, or the system refuses.
     pub fn recover(&self) -> Result<(), StoreError> {
-        if !PluginLock::has_pending(&self.paths.lock) {
+        if !PluginLock::may_have_pending(&self.paths.lock) {
             return Ok(());
         }
         let _held = self.hold()?;
@@ -289,7 +324,7 @@ impl PackageStore {
     /// Reads the lock file and completes unfinished work. The caller holds the lock.
     fn settled(&self) -> Result<PluginLock, StoreError> {
         let mut lock = self.read()?;
-        if lock.packages.iter().any(|package| package.pending.is_some()) {
+        if lock.has_pending() {
             self.settle(&mut lock)?;
         }
         Ok(lock)

@@ -4,6 +4,7 @@
 
 mod archives;
 mod formats;
+mod projects;
 mod releases;
 mod signing;
 mod sources;
