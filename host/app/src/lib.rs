@@ -98,6 +98,7 @@ pub mod plugins {
     mod file_stamp;
     pub mod grants;
     pub mod installed;
+    pub mod package_lock;
     pub mod policy;
     pub mod runtime;
     pub mod secrets;

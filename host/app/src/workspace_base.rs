@@ -17,7 +17,8 @@ use crate::model::in_process::InProcessModels;
 use crate::model::run_surroundings::run_surroundings;
 use crate::options::{RunOptions, SandboxMode};
 use crate::output::text;
-use crate::plugins::grants::GrantsFile;
+use crate::plugins::grants::{GrantsFile, PinCache, Pins};
+use crate::plugins::package_lock::PackageLockCache;
 use crate::plugins::secrets::PluginSecrets;
 use crate::process::credentials::ProgramCredentials;
 use crate::process::hardening::variables;
@@ -28,6 +29,7 @@ use pinion_agent::secrets::Secrets;
 use pinion_attribution::RequestLedger;
 use pinion_orchestration::RunningAgents;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories, PluginStorage, SecretSource};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -54,6 +56,10 @@ pub struct Base {
     pub permissions: Arc<CallPermissions>,
     /// The network of programs.
     pub network: Arc<ProgramNetwork>,
+    /// The lock file of packages, as it was read last.
+    pub package_lock: Arc<PackageLockCache>,
+    /// `grants.toml`, as it was read last.
+    pub pins: Arc<PinCache>,
     /// `--base-url`.
     pub base_url: Option<String>,
     /// The MCP servers, once something asks for them.
@@ -96,6 +102,8 @@ impl Base {
             output,
             permissions,
             network,
+            package_lock: Arc::default(),
+            pins: Arc::default(),
             base_url,
             mcp,
             in_process: None,
@@ -129,9 +137,13 @@ impl Base {
     pub fn grants_hooks(&self) -> bool {
         let grants_hooks = |table: &GrantTable| table.asks().hooks;
         // A file that cannot be read may have granted some.
-        let pins = GrantsFile::new(self.paths.grants_file()).read();
         self.config.user_plugins.values().any(|plugin| grants_hooks(&plugin.grants))
-            || pins.map_or(true, |pins| pins.iter().any(|pin| grants_hooks(&pin.grants)))
+            || self.pins().map_or(true, |pins| pins.all.iter().any(|pin| grants_hooks(&pin.grants)))
+    }
+
+    /// Returns the grants that are bound to plugin files, reading them again only if the file has changed.
+    pub(crate) fn pins(&self) -> io::Result<Arc<Pins>> {
+        self.pins.read(&GrantsFile::new(self.paths.grants_file()))
     }
 
     /// Returns the directories that plugins may not use, and those among them that hold long output and skills for the model.
@@ -187,9 +199,9 @@ impl Base {
 
     /// Returns a notice if `grants.toml` cannot be read, which also hides grants of plugins that are not installed now.
     fn broken_grants(&self) -> Option<String> {
-        let file = GrantsFile::new(self.paths.grants_file());
-        let error = file.read().err()?;
-        let path = file.path().display();
+        let error = self.pins().err()?;
+        let path = self.paths.grants_file();
+        let path = path.display();
         Some(format!("no plugin has the grants in `{path}`: {error}; correct the file or move it away"))
     }
 }

@@ -236,12 +236,6 @@ impl PluginLock {
         read_text(path).ok().flatten().is_some_and(|text| text.contains(PENDING))
     }
 
-    /// Returns whether the file may name a release with skills or prompts, without parsing it.
-    pub(crate) fn may_have_content(path: &Path) -> bool {
-        let has_content = |text: String| text.contains("\nskills = true") || text.contains("\nprompts = ");
-        read_text(path).ok().flatten().is_some_and(has_content)
-    }
-
     /// Reads a file whose seal does not matter, to show it to the user.
     pub(crate) fn read_unsealed(path: &Path) -> Result<Self, LockError> {
         let Some(text) = read_text(path)? else { return Ok(Self::default()) };

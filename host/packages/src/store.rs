@@ -97,11 +97,6 @@ impl PackageStore {
         PluginLock::read(&self.paths.lock, &self.key).map_err(|cause| self.lock_error(cause))
     }
 
-    /// Returns whether a package may have skills or prompts. Cheap enough to call for each list of skills.
-    pub fn may_have_content(&self) -> bool {
-        PluginLock::may_have_content(&self.paths.lock)
-    }
-
     /// Reads the lock file even if its seal is void, to show it to the user.
     ///
     /// # Errors

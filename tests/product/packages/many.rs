@@ -69,3 +69,43 @@ async fn outdated_packages_are_found_with_one_request_for_each_index() {
     let lines = server.lines();
     assert_eq!(lines, ["GET /0.json", "GET /0.json.minisig", "GET /1.json", "GET /1.json.minisig"]);
 }
+
+#[cfg(target_os = "linux")]
+mod opened {
+    use super::*;
+    use rustix::fs::inotify;
+    use std::mem::MaybeUninit;
+
+    /// Returns the number of times that a command opens components in the user's plugin directory.
+    fn opened_components(pinion: &Pinion) -> usize {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, pinion.home().join("plugins"), inotify::WatchFlags::OPEN).unwrap();
+        assert_eq!(pinion.run(["plugin", "list", "--json"]).code, Some(0));
+        let mut buffer = [MaybeUninit::uninit(); 1 << 16];
+        let mut events = inotify::Reader::new(&watch, &mut buffer);
+        let names = std::iter::from_fn(|| events.next().ok().map(|event| event.file_name().map(ToOwned::to_owned)));
+        names.flatten().filter(|name| name.to_bytes().ends_with(b".wasm")).count()
+    }
+
+    /// A start reads each component at most once in its life: for its description, or for its name if it is disabled.
+    #[test]
+    fn later_starts_open_no_component_that_is_disabled() {
+        const DISABLED: usize = 40;
+        let pinion = Pinion::default();
+        let plugins = pinion.home().join("plugins");
+        fs::create_dir_all(&plugins).unwrap();
+        let bytes = fs::read(pinion_tests::guest("greet_one")).unwrap();
+        (0..DISABLED).for_each(|number| fs::write(plugins.join(format!("{}.wasm", name(number))), &bytes).unwrap());
+        fs::write(pinion.home().join("config.toml"), "[plugins.greet]\nenabled = false\n").unwrap();
+        // Files that were written a moment ago may change without another time.
+        pinion_tests::wait_until("the files have rested", || {
+            let written = fs::metadata(plugins.join(format!("{}.wasm", name(DISABLED - 1)))).unwrap().modified();
+            written.unwrap().elapsed().is_ok_and(|age| age.as_millis() > 100)
+        });
+        assert!(opened_components(&pinion) >= DISABLED);
+        assert_eq!(opened_components(&pinion), 0);
+        // Enabled again, one of them is loaded, and the others are refused for its name.
+        fs::write(pinion.home().join("config.toml"), "").unwrap();
+        assert!(super::super::listed(&pinion, "greet").is_some());
+    }
+}

@@ -3,9 +3,13 @@
 //! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and its ceiling.
 
 use crate::files::records::{RecordFile, TableRecord};
-use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
+use crate::plugins::file_stamp::Stamp;
+use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable, LikenessMap};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The grants of one component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +40,55 @@ impl TableRecord for Pin {
 
 /// Handle to `grants.toml`.
 pub type GrantsFile = RecordFile<Pin>;
+
+/// The pins in `grants.toml`, and the place of the first one for each path.
+#[derive(Debug, Default)]
+pub struct Pins {
+    pub(crate) all: Vec<Pin>,
+    by_path: HashMap<PathBuf, usize>,
+    /// Places of pins with the grants of the config, by the names in their manifests.
+    of_config: LikenessMap<usize>,
+}
+
+impl Pins {
+    fn from_pins(all: Vec<Pin>) -> Self {
+        // The first one of a path counts.
+        let by_path = all.iter().enumerate().rev().map(|(at, pin)| (pin.path.clone(), at)).collect();
+        let of_config = all.iter().enumerate().filter(|(_, pin)| pin.config);
+        let of_config = of_config.map(|(at, pin)| (pin.name.as_str(), at)).collect();
+        Self { all, by_path, of_config }
+    }
+
+    pub(crate) fn at(&self, path: &Path) -> Option<&Pin> {
+        self.by_path.get(path).map(|at| &self.all[*at])
+    }
+
+    /// Returns the first pin with the grants of the config for a plugin of a name like this one.
+    pub(crate) fn of_config(&self, name: &str) -> Option<&Pin> {
+        self.of_config.values_like(name).next().map(|at| &self.all[*at])
+    }
+}
+
+/// The pins of a file, read again only if the file has changed.
+#[derive(Debug, Default)]
+pub struct PinCache(Mutex<Option<(PathBuf, Stamp, Arc<Pins>)>>);
+
+impl PinCache {
+    pub(crate) fn read(&self, file: &GrantsFile) -> io::Result<Arc<Pins>> {
+        // A missing file has no stamp and is cheap to look for.
+        let stamp = Stamp::from_path(file.path());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((path, at, pins)) = &*known
+            && path == file.path()
+            && Some(*at) == stamp
+        {
+            return Ok(pins.clone());
+        }
+        let pins = Arc::new(Pins::from_pins(file.read()?));
+        *known = stamp.map(|stamp| (file.path().to_owned(), stamp, pins.clone()));
+        Ok(pins)
+    }
+}
 
 #[cfg(test)]
 mod tests {

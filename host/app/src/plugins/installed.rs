@@ -3,21 +3,13 @@
 use crate::failure::{Failure, Result};
 use crate::files::private::read_or_create;
 use crate::plugins::builtin::BUILT_IN;
-use crate::plugins::file_stamp::Stamp;
 use crate::plugins::grants::Pin;
+use crate::plugins::package_lock::{InstalledPackages, LockView};
 use crate::workspace_base::Base;
-use pinion_packages::{
-    ComponentFacts, ComponentReader, LockedComponent, LockedRelease, PackageStore, PluginLock, StorePaths,
-};
+use pinion_packages::{ComponentFacts, ComponentReader, PackageStore, StorePaths};
 use pinion_plugin_runtime::{Ceiling, Component, FileOrigin, GrantTable, Inspection, LoadError, is_alike, shell_word};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// The components of all kept versions, by the names of their plugins.
-type AgreedComponents = HashMap<String, Vec<LockedComponent>>;
-/// The lock file as it was read last, or the reason why it is not usable.
-pub(super) type LockView = std::result::Result<AgreedComponents, String>;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Reads components with the rules of this host.
 #[derive(Debug, Clone, Copy)]
@@ -65,9 +57,9 @@ impl Base {
         Ok(PackageStore::new(paths, key.bytes))
     }
 
-    /// Completes an installation whose process was killed. Costs one look at a file if there is none.
+    /// Completes an installation whose process was killed.
     pub(super) fn recover_packages(&self) {
-        if !self.paths.plugin_lock_file().exists() {
+        if !self.installed_packages().as_ref().as_ref().is_ok_and(|installed| installed.has_pending) {
             return;
         }
         let recovered = self.package_store().map(|store| store.recover().map_err(|error| error.to_string()));
@@ -78,61 +70,24 @@ impl Base {
         }
     }
 
-    /// Returns the active releases of packages with their directories if one may have skills or prompts; none if the lock
-    /// file is not usable.
-    pub(super) fn active_releases(&self) -> Vec<(LockedRelease, PathBuf)> {
-        if !self.paths.plugin_lock_file().exists() {
-            return Vec::new();
-        }
-        let Ok(store) = self.package_store() else { return Vec::new() };
-        if !store.may_have_content() {
-            return Vec::new();
-        }
-        let lock = store.read().unwrap_or_default();
-        let active = lock.packages.iter().filter_map(|package| package.active_release());
-        active.map(|release| (release.clone(), store.directory(&release.digest))).collect()
+    /// Returns the installed packages, reading the lock file again only if it has changed.
+    pub(crate) fn installed_packages(&self) -> Arc<LockView> {
+        self.package_lock.view(&self.paths.plugin_lock_file(), || {
+            let store = self.package_store().map_err(|failure| failure.message())?;
+            let lock = store.read().map_err(|error| error.to_string())?;
+            Ok(InstalledPackages::from_lock(lock, |digest| store.directory(digest)))
+        })
     }
-}
-
-/// The lock file, read again only if it has changed.
-#[derive(Debug, Default)]
-pub(super) struct InstalledPlugins(Mutex<Option<(Stamp, Arc<LockView>)>>);
-
-impl InstalledPlugins {
-    pub(super) fn view(&self, base: &Base) -> Arc<LockView> {
-        // A missing file has no stamp and is cheap to look for.
-        let Some(stamp) = Stamp::from_path(&base.paths.plugin_lock_file()) else {
-            return Arc::new(Ok(AgreedComponents::new()));
-        };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, view)) = known.as_ref().filter(|(at, _)| *at == stamp) {
-            return view.clone();
-        }
-        let store = base.package_store().map_err(|failure| failure.message());
-        let lock = store.and_then(|store| store.read().map_err(|error| error.to_string()));
-        let view = Arc::new(lock.map(components));
-        *known = Some((stamp, view.clone()));
-        view
-    }
-}
-
-/// Returns the components of all kept versions.
-fn components(lock: PluginLock) -> AgreedComponents {
-    let mut components = AgreedComponents::new();
-    let releases = lock.packages.into_iter().flat_map(|package| package.releases);
-    for component in releases.flat_map(|release| release.components) {
-        components.entry(component.name.clone()).or_default().push(component);
-    }
-    components
 }
 
 /// Checks that a component in the user's plugin directory is one that the user agreed to, if a package put it there.
+/// `plugins` is that directory, without links.
 ///
 /// # Errors
 /// The bytes differ from all kept versions, or the lock file is not usable.
 pub(super) fn check(
     view: &LockView,
-    base: &Base,
+    plugins: Option<&Path>,
     component: &Component<'_>,
     path: &Path,
     origin: FileOrigin,
@@ -146,26 +101,21 @@ pub(super) fn check(
         Err(problem) => return refused(format!("{problem}\nhint: look at it with: pinion plugin verify --accept")),
     };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let is_in_place = path.parent() == base.paths.plugins().canonicalize().ok().as_deref();
+    let is_in_place = path.parent() == plugins;
     let name = &component.manifest.name;
-    if is_in_place && *name == stem && find(installed, name, component.digest).is_some() {
+    if is_in_place && *name == stem && installed.find(name, component.digest).is_some() {
         return Ok(());
     }
-    if is_in_place && installed.contains_key(&*stem) {
+    if is_in_place && installed.has_component(&stem) {
         let path = shell_word(path);
         return refused(format!(
             "{path} is not a version that you installed\nhint: remove its package, then install it again"
         ));
     }
-    match installed.contains_key(name) {
+    match installed.has_component(name) {
         true => refused(format!("an installed package has the plugin `{name}`\nhint: remove the package first")),
         false => Ok(()),
     }
-}
-
-/// Returns the component with these bytes that the user agreed to.
-fn find<'a>(installed: &'a AgreedComponents, name: &str, digest: &str) -> Option<&'a LockedComponent> {
-    installed.get(name)?.iter().find(|component| component.digest == digest)
 }
 
 /// Returns the grants that the user gave to a version when it was installed; `None` for another file. A version that
@@ -179,7 +129,7 @@ pub(super) fn agreed(
     offered: Option<&Ceiling>,
 ) -> Option<(Pin, bool)> {
     let installed = view.as_ref().ok().filter(|_| origin == FileOrigin::User)?;
-    let agreed = find(installed, &path.file_stem()?.to_string_lossy(), component.digest)?;
+    let agreed = installed.find(&path.file_stem()?.to_string_lossy(), component.digest)?;
     let mut grants = GrantTable::default();
     grants.add(&agreed.granted, Path::new(".")).ok()?;
     let is_first = before.is_none_or(|pin| pin.name != component.manifest.name);

@@ -10,15 +10,17 @@ use crate::config::Config;
 use crate::config::file::FilePlugin;
 use crate::plugins::builtin::{BUILT_IN, SKILL_READER};
 use crate::plugins::file_stamp::Stamp;
-use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::installed::{self, InstalledPlugins, LockView};
+use crate::plugins::grants::{GrantsFile, Pin, Pins};
+use crate::plugins::installed;
+use crate::plugins::package_lock::LockView;
 use crate::workspace_base::Base;
 pub use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
-    Asks, Ceiling, Component, FileAccess, FileOrigin, GrantTable, Grants, Likeness, LoadError, PluginPolicy,
-    PluginSettings, PluginSource, is_alike, without_links,
+    Asks, Ceiling, Component, FileAccess, FileOrigin, GrantTable, Grants, Likeness, LikenessMap, LoadError,
+    PluginPolicy, PluginSettings, PluginSource, is_alike, without_links,
 };
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,7 +65,8 @@ pub struct RuntimePolicy {
     binding: Binding,
     call: Option<CallGrants>,
     file: GrantsFile,
-    installed: InstalledPlugins,
+    /// The names of plugins that the config disables, which stays as it is.
+    disabled: LikenessMap<()>,
     state: Mutex<PolicyState>,
 }
 
@@ -73,8 +76,6 @@ struct PolicyState {
     last: HashMap<PathBuf, String>,
     /// True if the component received grants before it was compiled, by path and digest.
     given: HashMap<(PathBuf, String), bool>,
-    /// The pins as they were read last, with the state of the file at that time.
-    pins: Option<(Stamp, Arc<Pins>)>,
     /// The names in the manifests of the user's plugin directory, by path.
     names: HashMap<PathBuf, (Stamp, Option<String>)>,
     /// The plugins in the user's config as they were read last, with the state of the file at that time.
@@ -84,30 +85,15 @@ struct PolicyState {
 /// The sections for plugins in the user's config, and the defaults below it.
 type UserPlugins = BTreeMap<String, FilePlugin>;
 
-/// The pins in `grants.toml`, and the place of the first one for each path.
-#[derive(Default)]
-struct Pins {
-    all: Vec<Pin>,
-    by_path: HashMap<PathBuf, usize>,
-}
-
-impl Pins {
-    fn from_pins(all: Vec<Pin>) -> Self {
-        // The first one of a path counts.
-        let by_path = all.iter().enumerate().rev().map(|(at, pin)| (pin.path.clone(), at)).collect();
-        Self { all, by_path }
-    }
-
-    fn at(&self, path: &Path) -> Option<&Pin> {
-        self.by_path.get(path).map(|at| &self.all[*at])
-    }
-}
-
 /// The config and the grants that decisions depend on, as they are in their files now.
 struct View {
     plugins: Arc<UserPlugins>,
     pins: io::Result<Arc<Pins>>,
     lock: Arc<LockView>,
+    /// The user's plugin directory without links.
+    directory: Option<PathBuf>,
+    /// The files in it by their names, once a decision needs them.
+    files: OnceCell<LikenessMap<PathBuf>>,
 }
 
 /// Returns the user's section for files of this name. A project's plugin has no section, because the section may
@@ -138,7 +124,7 @@ impl RuntimePolicy {
             binding,
             call,
             file,
-            installed: InstalledPlugins::default(),
+            disabled: base.disabled_names(),
             state: Mutex::new(PolicyState { config, ..PolicyState::default() }),
         }
     }
@@ -163,7 +149,17 @@ impl RuntimePolicy {
 
     /// Reads the files that decisions depend on, if they have changed.
     fn view(&self) -> View {
-        View { plugins: self.user_plugins(), pins: self.pins(), lock: self.installed.view(&self.base) }
+        self.view_with(self.base.pins())
+    }
+
+    fn view_with(&self, pins: io::Result<Arc<Pins>>) -> View {
+        View {
+            plugins: self.user_plugins(),
+            pins,
+            lock: self.base.installed_packages(),
+            directory: self.base.paths.plugins().canonicalize().ok(),
+            files: OnceCell::new(),
+        }
     }
 
     /// Returns the settings of a built-in plugin. A project cannot grant anything.
@@ -201,7 +197,7 @@ impl RuntimePolicy {
             (Ok(_), Some((pin, _))) => GrantStanding::Pinned(Box::new(pin)),
             (Ok(pins), None) => match pinned {
                 Some(pin) => self.pinned(component, origin, pin),
-                None => self.unpinned(component, path, origin, section, &pins.all),
+                None => self.unpinned(component, path, origin, section, pins.of_config(name), view),
             },
             (Err(error), _) => GrantStanding::HeldBack(self.unusable(error)),
         };
@@ -234,14 +230,15 @@ impl RuntimePolicy {
         settings
     }
 
-    /// Returns the standing of a file that no pin names.
+    /// Returns the standing of a file that no pin names. `of_config` has the grants of the config for its name.
     fn unpinned(
         &self,
         component: &Component<'_>,
         path: &Path,
         origin: FileOrigin,
         section: Option<&FilePlugin>,
-        pins: &[Pin],
+        of_config: Option<&Pin>,
+        view: &View,
     ) -> GrantStanding {
         let name = &component.manifest.name;
         let Some(section) = section else { return GrantStanding::Stranger };
@@ -255,11 +252,11 @@ impl RuntimePolicy {
                 GrantStanding::HeldBack(format!("{why}\n{}", hint.trim_end()))
             }
         };
-        if let Some(pin) = pins.iter().find(|pin| pin.config && is_alike(&pin.name, name)) {
+        if let Some(pin) = of_config {
             return withheld(format!("the grants of [plugins.{name}.grants] are for {}", shown(&pin.path)));
         }
-        let installed = self.installed(name);
-        match installed.iter().find(|other| *other != path) {
+        let files = view.files.get_or_init(|| self.installed_files(&view.lock));
+        match files.values_like(name).find(|other| *other != path) {
             Some(other) if origin == FileOrigin::Named => {
                 withheld(format!("the grants of [plugins.{name}.grants] are for {}", shown(other)))
             }
@@ -290,38 +287,30 @@ impl RuntimePolicy {
         held_back(format!("{path} has changed since it was granted"))
     }
 
-    /// Returns the pins, reading them again only if the file has changed.
-    fn pins(&self) -> io::Result<Arc<Pins>> {
-        // A missing file has no stamp and is cheap to look for.
-        let stamp = Stamp::from_path(self.file.path());
-        if let Some((known, pins)) = &self.state().pins
-            && Some(*known) == stamp
-        {
-            return Ok(pins.clone());
-        }
-        let pins = Arc::new(Pins::from_pins(self.file.read()?));
-        self.state().pins = stamp.map(|stamp| (stamp, pins.clone()));
-        Ok(pins)
-    }
-
-    /// Returns the files of the user's plugin directory whose manifests have this name.
-    fn installed(&self, name: &str) -> Vec<PathBuf> {
+    /// Returns the files of the user's plugin directory by the names in their manifests. A file of a package has the
+    /// name of its component, or is not loaded, so it is not read.
+    fn installed_files(&self, lock: &LockView) -> LikenessMap<PathBuf> {
         let mut state = self.state();
-        let mut installed = Vec::new();
-        for source in self.base.installed() {
-            let PluginSource::File { path, .. } = &source else { continue };
-            let Some(stamp) = Stamp::from_path(path) else { continue };
-            let known = state.names.get(path).filter(|known| known.0 == stamp).map(|known| known.1.clone());
-            let found = known.unwrap_or_else(|| {
-                let found = source.inspect().ok().map(|(inspection, _)| inspection.manifest.name);
-                state.names.insert(path.clone(), (stamp, found.clone()));
-                found
-            });
-            if found.is_some_and(|found| is_alike(&found, name)) {
-                installed.push(without_links(path));
+        let is_in_place = |path: &Path| path.parent() == Some(&*self.base.paths.plugins());
+        let packaged = |path: &Path| {
+            let stem = path.file_stem().filter(|_| is_in_place(path))?.to_str()?;
+            lock.as_ref().is_ok_and(|installed| installed.has_component(stem)).then(|| stem.to_owned())
+        };
+        let mut manifest = |source: &PluginSource, path: &Path| {
+            let stamp = Stamp::from_path(path)?;
+            if let Some((_, name)) = state.names.get(path).filter(|(known, _)| *known == stamp) {
+                return name.clone();
             }
-        }
-        installed
+            let name = source.inspect().ok().map(|(inspection, _)| inspection.manifest.name);
+            state.names.insert(path.to_owned(), (stamp, name.clone()));
+            name
+        };
+        let sources = self.base.installed().into_iter();
+        let named = sources.filter_map(|source| {
+            let PluginSource::File { path, .. } = &source else { return None };
+            Some((packaged(path).or_else(|| manifest(&source, path))?, without_links(path)))
+        });
+        named.collect()
     }
 
     /// Records that grants now belong to the component. Called under the lock of the file.
@@ -333,20 +322,24 @@ impl RuntimePolicy {
         offered: &Ceiling,
         pins: &mut Vec<Pin>,
     ) -> bool {
+        // The pins are those of the file that is being changed.
+        let view = self.view_with(Ok(Arc::default()));
         let before = pins.iter().find(|pin| pin.path == path);
         if before.is_none_or(|pin| pin.digest != component.digest)
-            && let lock = self.installed.view(&self.base)
-            && let Some((pin, _)) = installed::agreed(&lock, component, path, origin, before, Some(offered))
+            && let Some((pin, _)) = installed::agreed(&view.lock, component, path, origin, before, Some(offered))
         {
             pins.retain(|pin| pin.path != path);
             pins.push(pin);
             return true;
         }
-        let plugins = self.user_plugins();
-        let section = section(&plugins, &component.manifest.name, origin);
+        let section = section(&view.plugins, &component.manifest.name, origin);
         let standing = match pins.iter().find(|pin| pin.path == path) {
             Some(pin) => self.pinned(component, origin, pin),
-            None => self.unpinned(component, path, origin, section, pins),
+            None => {
+                let name = &component.manifest.name;
+                let of_config = pins.iter().find(|pin| pin.config && is_alike(&pin.name, name));
+                self.unpinned(component, path, origin, section, of_config, &view)
+            }
         };
         match standing {
             GrantStanding::Pinned(pin) => {
@@ -416,7 +409,7 @@ impl RuntimePolicy {
     /// Decides on a component.
     fn decide(&self, component: &Component<'_>, view: &View) -> Result<PluginSettings, LoadError> {
         let name = &component.manifest.name;
-        if self.base.is_disabled(name) {
+        if self.disabled.values_like(name).next().is_some() {
             return Err(LoadError::Disabled(name.clone()));
         }
         let by_name = Some(GrantTarget::Name(name.clone()));
@@ -428,7 +421,7 @@ impl RuntimePolicy {
                 if let Some((built_in, _)) = RESERVED.iter().find(|(_, reserved)| reserved.is_like(&likeness)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: (*built_in).to_owned() });
                 }
-                installed::check(&view.lock, &self.base, component, path, *origin)?;
+                installed::check(&view.lock, view.directory.as_deref(), component, path, *origin)?;
                 if let Some(problem) = self.base.config.project.refuses_now(&self.base.paths, path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }
@@ -456,7 +449,7 @@ impl RuntimePolicy {
         origin: FileOrigin,
         offered: &Ceiling,
     ) -> Result<(), LoadError> {
-        if self.pins().is_ok_and(|pins| pins.at(path).is_some_and(|pin| pin.digest == component.digest)) {
+        if self.base.pins().is_ok_and(|pins| pins.at(path).is_some_and(|pin| pin.digest == component.digest)) {
             return Ok(());
         }
         let bound = self.file.update(|pins| self.bind(component, path, origin, offered, pins));

@@ -18,9 +18,10 @@
 use crate::files::paths;
 use crate::files::repository::Repository;
 use crate::workspace_base::Base;
+use pinion_packages::LockedRelease;
 use pinion_plugin_runtime::FileAccess;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -80,8 +81,8 @@ impl Base {
     /// Returns the directories of the user's skills.
     fn users_skills(&self) -> Vec<PathBuf> {
         let shared = paths::home().into_iter().flat_map(|home| SHARED.map(|name| home.join(name)));
-        let packages = self.active_releases().into_iter().filter(|(release, _)| release.skills);
-        let packages = packages.map(|(_, directory)| directory.join("skills"));
+        let packages =
+            self.package_directories(|release| release.skills.then(|| "skills".to_owned()).into_iter().collect());
         std::iter::once(self.paths.config.join("skills")).chain(shared).chain(packages).collect()
     }
 
@@ -97,6 +98,9 @@ impl Base {
         let root = Repository::around(&self.workspace, paths::home().as_deref()).ok();
         let root = root.and_then(|repository| repository.root().canonicalize().ok());
         for (directory, is_users) in self.skill_directories() {
+            if skills.is_full() {
+                break;
+            }
             let Ok(real) = directory.canonicalize() else { continue };
             if is_users {
                 skills.grants.insert(real.clone(), FileAccess::Read);
@@ -130,10 +134,15 @@ impl Base {
 
     /// Returns the directories of the user's own prompts and of installed packages.
     fn users_prompts(&self) -> Vec<PathBuf> {
-        let packages = self.active_releases().into_iter();
-        let packages =
-            packages.flat_map(|(release, root)| release.prompts.into_iter().map(move |name| root.join(name)));
+        let packages = self.package_directories(|release| release.prompts.clone());
         std::iter::once(self.paths.config.join("prompts")).chain(packages).collect()
+    }
+
+    /// Returns directories of the active packages.
+    fn package_directories(&self, named: impl Fn(&LockedRelease) -> Vec<String>) -> Vec<PathBuf> {
+        let installed = self.installed_packages();
+        let active = installed.iter().flat_map(|installed| &installed.content);
+        active.flat_map(|(release, root)| named(release).into_iter().map(move |name| root.join(name))).collect()
     }
 
     /// Returns the directories that may contain skills, and whether they are the user's own.
@@ -148,12 +157,8 @@ impl Base {
         let above = self.workspace.ancestors().take_while(|directory| directory.starts_with(&root)).take(MAX_ABOVE);
         directories.extend(above.flat_map(|directory| SHARED.map(|name| (directory.join(name), false))));
         // The workspace may be the home directory.
-        let mut seen = Vec::new();
-        directories.retain(|(directory, _)| {
-            let is_new = !seen.contains(directory);
-            seen.push(directory.clone());
-            is_new
-        });
+        let mut seen = HashSet::new();
+        directories.retain(|(directory, _)| seen.insert(directory.clone()));
         directories
     }
 }
@@ -169,7 +174,7 @@ impl Skills {
         let is_inside = |real: &Path| root.is_none_or(|root| real.starts_with(root));
         for entry in entries {
             self.entries += 1;
-            if self.entries > MAX_ENTRIES || self.found.len() >= MAX_SKILLS {
+            if self.is_full() {
                 tracing::warn!(directory = %directory.display(), "there are more skills than can be used");
                 return;
             }
@@ -197,6 +202,11 @@ impl Skills {
                 _ => {}
             }
         }
+    }
+
+    /// Returns whether no more skills are looked for.
+    fn is_full(&self) -> bool {
+        self.entries > MAX_ENTRIES || self.found.len() >= MAX_SKILLS
     }
 
     /// Adds a link of a repository that is not used, for a notice.

@@ -3,7 +3,7 @@
 use crate::options::RunOptions;
 use crate::plugins::builtin::{BUILT_IN, BuiltIn, OPENAPI_BRIDGE};
 use crate::workspace_base::Base;
-use pinion_plugin_runtime::{FileOrigin, PluginDirectory, PluginSource, is_alike, plugins_in, without_links};
+use pinion_plugin_runtime::{FileOrigin, LikenessMap, PluginDirectory, PluginSource, plugins_in, without_links};
 use std::path::Path;
 
 /// The use of a runtime, which decides on the plugins to load.
@@ -37,9 +37,10 @@ impl Base {
 
     /// Returns the built-in plugins that a run loads.
     pub fn built_in(&self, options: &RunOptions, purpose: Purpose) -> impl Iterator<Item = &'static BuiltIn> {
+        let disabled = self.disabled_names();
         BUILT_IN.iter().filter(move |plugin| {
             !options.no_builtin_plugins
-                && !self.is_disabled(plugin.name)
+                && disabled.values_like(plugin.name).next().is_none()
                 && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
                 && (!plugin.is_for_servers || self.has_mcp_servers())
                 && (!plugin.is_for_skills || self.has_skills())
@@ -52,12 +53,12 @@ impl Base {
         self.config.plugins.get(OPENAPI_BRIDGE).is_some_and(|plugin| plugin.config.contains_key("apis"))
     }
 
-    /// Returns whether the user or a trusted project disabled the plugin of this name, or of one that looks like it. A
-    /// project cannot enable a plugin that the user disabled.
-    pub fn is_disabled(&self, name: &str) -> bool {
+    /// Returns the names of plugins that the user or a trusted project disabled. Plugins of names that look like one of
+    /// them are disabled, too. A project cannot enable a plugin that the user disabled.
+    pub(crate) fn disabled_names(&self) -> LikenessMap<()> {
         let layers = [&self.config.user_plugins, &self.config.plugins];
-        let mut sections = layers.into_iter().flatten();
-        sections.any(|(section, plugin)| plugin.enabled == Some(false) && is_alike(section, name))
+        let disabled = layers.into_iter().flatten().filter(|(_, plugin)| plugin.enabled == Some(false));
+        disabled.map(|(section, _)| (section, ())).collect()
     }
 
     /// Returns the source for a file that the user named. Its location decides its origin, so naming a project's plugin

@@ -3,13 +3,16 @@
 
 use crate::failure::{Failure, Result};
 use crate::options::RunOptions;
-use crate::plugins::grants::{GrantsFile, Pin};
+use crate::plugins::grants::Pins;
 use crate::plugins::sources::Purpose;
 use crate::workspace_base::Base;
 use pinion_agent::hook::HookPoint;
-use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, PluginSource, Runtime, is_alike, without_links};
-use std::collections::BTreeSet;
+use pinion_plugin_runtime::{
+    FileOrigin, GrantTable, LikenessMap, PluginInfo, PluginSource, Runtime, is_alike, without_links,
+};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The points where a failing hook denies.
 const CHECKS: [HookPoint; 2] = [HookPoint::BeforeToolCall, HookPoint::BeforePrompt];
@@ -21,6 +24,29 @@ struct Check {
     points: BTreeSet<HookPoint>,
     /// Grants were bound to its file.
     is_pinned: bool,
+}
+
+/// The grants and settings that decide which plugins have to check, by names and files.
+struct HookGrants<'a> {
+    /// `None` if they cannot be read.
+    pins: Option<Arc<Pins>>,
+    sections: LikenessMap<&'a GrantTable>,
+    disabled: LikenessMap<()>,
+}
+
+impl<'a> HookGrants<'a> {
+    fn from_base(base: &'a Base) -> Self {
+        let sections = base.config.user_plugins.iter().map(|(name, plugin)| (name, &plugin.grants));
+        Self { pins: base.pins().ok(), sections: sections.collect(), disabled: base.disabled_names() }
+    }
+}
+
+/// Returns a plugin with its file; `None` for a built-in one.
+fn by_file(plugin: &PluginInfo) -> Option<((&Path, FileOrigin), &PluginInfo)> {
+    match &plugin.component_source {
+        PluginSource::File { path, origin } => Some(((path, *origin), plugin)),
+        PluginSource::BuiltIn { .. } => None,
+    }
 }
 
 impl Base {
@@ -35,11 +61,12 @@ impl Base {
         for load in loads {
             load.settled().await;
         }
-        let (plugins, pins) = (runtime.plugins(), GrantsFile::new(self.paths.grants_file()).read().ok());
+        let (plugins, grants) = (runtime.plugins(), HookGrants::from_base(self));
+        let by_file: HashMap<(&Path, FileOrigin), &PluginInfo> = plugins.iter().filter_map(by_file).collect();
         for source in self.sources(options, purpose) {
             let PluginSource::File { path, origin } = &source else { continue };
-            let plugin = plugins.iter().find(|plugin| plugin.component_source == source);
-            let Some(check) = self.check_in(path, *origin, plugin, pins.as_deref()) else { continue };
+            let plugin = by_file.get(&(path.as_path(), *origin)).copied();
+            let Some(check) = self.check_in(path, *origin, plugin, &grants) else { continue };
             if let Some(why) = missing(&check, path, plugin, &plugins, runtime) {
                 let name = &check.name;
                 let text = format!("the plugin `{name}` has to check what the agent does, and cannot: {why}");
@@ -52,26 +79,27 @@ impl Base {
     }
 
     /// Returns the check that a file is meant to be; `None` if the user granted it no hook that checks, or disabled it.
-    /// Without `pins`, which cannot be read, any file of the user may be one.
+    /// Without pins, which cannot be read, any file of the user may be one.
     fn check_in(
         &self,
         path: &Path,
         origin: FileOrigin,
         plugin: Option<&PluginInfo>,
-        pins: Option<&[Pin]>,
+        grants: &HookGrants<'_>,
     ) -> Option<Check> {
         let path = without_links(path);
-        let pin = pins.and_then(|pins| pins.iter().find(|pin| pin.path == path));
+        let HookGrants { pins, sections, disabled } = grants;
+        let pin = pins.as_ref().and_then(|pins| pins.at(&path));
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = pin.map(|pin| pin.name.clone()).or_else(|| plugin.map(|plugin| plugin.name.clone()));
         let name = name.unwrap_or_else(stem);
-        if self.is_disabled(&name) {
+        if disabled.values_like(&name).next().is_some() {
             return None;
         }
         let granted = |table: &GrantTable| self.grants(table).hooks;
         let section = || {
-            let mut sections = self.config.user_plugins.iter().filter(|_| origin != FileOrigin::Project);
-            sections.find(|(section, _)| is_alike(section, &name)).map(|(_, plugin)| granted(&plugin.grants))
+            let mut sections = sections.values_like(&name).filter(|_| origin != FileOrigin::Project);
+            sections.next().map(|table| granted(table))
         };
         let points = match (pins, pin) {
             (None, _) if origin != FileOrigin::Project => CHECKS.into(),
