@@ -99,7 +99,10 @@ pub mod plugins {
     pub mod grants;
     pub mod installed;
     pub mod package_lock;
+    #[cfg(test)]
+    mod package_tests;
     pub mod policy;
+    pub mod project_packages;
     pub mod runtime;
     pub mod secrets;
     mod skills;

@@ -194,6 +194,7 @@ impl Base {
             .chain(self.config.notices.iter().cloned())
             .chain(self.permissions.notices.iter().cloned())
             .chain(self.broken_grants())
+            .chain(self.project_package_notice())
             .collect()
     }
 

@@ -180,7 +180,7 @@ fn start(mut cli: Cli) -> Result<()> {
         // Boxed, because the future of all commands is large, and is moved before it runs.
         match cli.command {
             Some(command) => Box::pin(command.run(&invocation)).await,
-            None => Box::pin(pinion_conversation::run(&invocation)).await,
+            None => Box::pin(pinion_conversation::run(&invocation, commands::offer_packages)).await,
         }
     });
     invocation.close();

@@ -63,10 +63,12 @@ pub use self::full::editor_command;
 
 use crate::actions::ACTIONS;
 use crate::trust_question::ask_at_start;
+use futures_util::future::BoxFuture;
 use pinion_app::config::Config;
 use pinion_app::failure::{Failure, Result};
 use pinion_app::files::paths::Paths;
 use pinion_app::options::UiForm;
+use pinion_app::workspace_base::Base;
 use pinion_console::args::{RunArgs, UI_FORMS, by_name};
 use pinion_console::invocation::Invocation;
 use pinion_console::output::terminal;
@@ -75,11 +77,15 @@ use std::panic::resume_unwind;
 /// Environment variable with the name of a form.
 const VARIABLE: &str = "PINION_UI";
 
-/// Runs the agent in the way that the options select.
+/// Asks the user something about a project before a conversation begins.
+pub type StartQuestion = for<'a> fn(&'a Base) -> BoxFuture<'a, Result<()>>;
+
+/// Runs the agent in the way that the options select. `ask` is called before a conversation, after the question about
+/// trust.
 ///
 /// # Errors
 /// The run could not start, or ended in another way than a success.
-pub async fn run(invocation: &Invocation) -> Result<()> {
+pub async fn run(invocation: &Invocation, ask: StartQuestion) -> Result<()> {
     let paths = Paths::from_environment()?;
     let workspace = invocation.workspace()?;
     let mut config = invocation.config(&paths, &workspace)?;
@@ -92,6 +98,9 @@ pub async fn run(invocation: &Invocation) -> Result<()> {
         config = invocation.config(&paths, &workspace)?;
     }
     let base = invocation.base_with(paths, workspace, config)?;
+    if args.is_conversation() {
+        ask(&base).await?;
+    }
     let done = match (&args.execute, &args.output_schema) {
         (Some(plan), _) => plan::execute(&base, args, global, plan).await,
         (None, Some(schema)) => structured_run::run(&base, args, global, schema).await,

@@ -3,7 +3,8 @@
 use pinion_agent::hook::HookPoint;
 use pinion_app::config::Config;
 use pinion_app::failure::Result;
-use pinion_app::files::paths::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, Paths};
+use pinion_app::files::paths::{CONFIG, PROJECT_APPEND, PROJECT_PLUGINS, PROJECT_SERVERS, PROJECT_SYSTEM, Paths};
+use pinion_app::plugins::project_packages::describe_packages;
 use pinion_app::trust::ProjectContent;
 use pinion_app::trust::records::Records;
 use pinion_console::approve::confirm::confirm_all;
@@ -59,6 +60,7 @@ pub fn described(paths: &Paths, workspace: &Path, content: &ProjectContent) -> S
             Some(servers) => {
                 pinion_app::mcp::written::describe([(*servers, content.text(servers).unwrap_or_default().to_owned())])
             }
+            None if path == PROJECT_PLUGINS => describe_packages(content.text(path).unwrap_or_default()),
             None if path == PROJECT_SYSTEM => vec!["replaces the instructions of the agent".to_owned()],
             None if path == PROJECT_APPEND => vec!["adds to the instructions of the agent".to_owned()],
             None if !path.starts_with(".pinion/") => vec!["an MCP server runs or reads it".to_owned()],

@@ -2,6 +2,7 @@
 
 mod many;
 mod pairs;
+mod projects;
 mod registry;
 mod values;
 

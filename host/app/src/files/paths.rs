@@ -19,6 +19,8 @@ pub const PROJECT_SYSTEM: &str = ".pinion/SYSTEM.md";
 pub const PROJECT_APPEND: &str = ".pinion/APPEND_SYSTEM.md";
 /// MCP servers of a project, in order of precedence.
 pub const PROJECT_SERVERS: [&str; 2] = [".pinion/mcp.json", ".mcp.json"];
+/// Packages of a project.
+pub const PROJECT_PLUGINS: &str = ".pinion/plugins.toml";
 
 /// The user's directories.
 #[derive(Debug, Clone, PartialEq, Eq)]

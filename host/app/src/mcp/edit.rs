@@ -3,9 +3,8 @@
 use crate::failure::{Failure, Result};
 use crate::files::private::{self, create_directory, lock, read_settings};
 use crate::output::line;
-use crate::trust::ProjectContent;
+use crate::trust::{ProjectContent, replace_shared};
 use crate::workspace_base::Base;
-use pinion_files::{AtomicWrite, Durability};
 use pinion_mcp::config::{ConfigScope, Editor};
 use std::path::Path;
 
@@ -38,7 +37,7 @@ pub fn edit<T>(
     };
     written.map_err(|error| failed("write").because(error))?;
     if let Some(before) = before {
-        keep_trust(base, path, &before)?;
+        base.config.project.keep_trust(&base.paths, path, &before)?;
     }
     Ok(result)
 }
@@ -62,27 +61,4 @@ pub fn switch_in(
         };
         Ok((has_server, has_server))
     })
-}
-
-/// Trusts the changed file, because the user has just changed it with a command. Anything else that changed meanwhile
-/// still needs consent.
-fn keep_trust(base: &Base, path: &Path, before: &ProjectContent) -> Result<()> {
-    let after = ProjectContent::read(&base.workspace);
-    let changed = path.strip_prefix(&base.workspace).ok().and_then(Path::to_str).unwrap_or_default();
-    let others = |content: &ProjectContent| -> Vec<(String, String)> {
-        let digests = content.digests().filter(|(path, _)| *path != changed);
-        digests.map(|(path, digest)| (path.clone(), digest.clone())).collect()
-    };
-    let is_same = others(before) == others(&after) && before == base.config.project.content();
-    let project = &base.config.project;
-    match is_same {
-        true => after.trust(&base.workspace, &base.paths, project.is_wished(), project.developed().clone()),
-        false => Ok(()),
-    }
-}
-
-/// Replaces a file of a project in one step, with the permissions of files that are shared.
-fn replace_shared(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-    AtomicWrite::keeping_mode_or(0o644).durability(Durability::Content).replace(path, bytes)
 }

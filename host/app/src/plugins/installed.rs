@@ -5,6 +5,7 @@ use crate::files::private::read_or_create;
 use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::grants::Pin;
 use crate::plugins::package_lock::{InstalledPackages, LockView};
+use crate::plugins::project_packages::ProjectComponents;
 use crate::workspace_base::Base;
 use pinion_packages::{ComponentFacts, ComponentReader, PackageStore, StorePaths};
 use pinion_plugin_runtime::{Ceiling, Component, FileOrigin, GrantTable, Inspection, LoadError, is_alike, shell_word};
@@ -81,13 +82,14 @@ impl Base {
 }
 
 /// Checks that a component in the user's plugin directory is one that the user agreed to, if a package put it there.
-/// `plugins` is that directory, without links.
+/// `plugins` is that directory, without links. In a project, versions that the project names come from the store.
 ///
 /// # Errors
 /// The bytes differ from all kept versions, or the lock file is not usable.
 pub(super) fn check(
     view: &LockView,
     plugins: Option<&Path>,
+    project: &ProjectComponents,
     component: &Component<'_>,
     path: &Path,
     origin: FileOrigin,
@@ -103,6 +105,19 @@ pub(super) fn check(
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let is_in_place = path.parent() == plugins;
     let name = &component.manifest.name;
+    if let Some(named) = project.name_at(path) {
+        return match named == name && installed.find(name, component.digest).is_some() {
+            true => Ok(()),
+            false => refused(format!(
+                "{} is not the version that the project names\nhint: see: pinion plugin verify",
+                shell_word(path)
+            )),
+        };
+    }
+    if project.replaces(path, name) {
+        // The project's version has the name, which is not worth a notice.
+        return Err(LoadError::Disabled(name.clone()));
+    }
     if is_in_place && *name == stem && installed.find(name, component.digest).is_some() {
         return Ok(());
     }
@@ -129,7 +144,8 @@ pub(super) fn agreed(
     offered: Option<&Ceiling>,
 ) -> Option<(Pin, bool)> {
     let installed = view.as_ref().ok().filter(|_| origin == FileOrigin::User)?;
-    let agreed = installed.find(&path.file_stem()?.to_string_lossy(), component.digest)?;
+    // A file whose name is not its manifest's was refused before.
+    let agreed = installed.find(&component.manifest.name, component.digest)?;
     let mut grants = GrantTable::default();
     grants.add(&agreed.granted, Path::new(".")).ok()?;
     let is_first = before.is_none_or(|pin| pin.name != component.manifest.name);

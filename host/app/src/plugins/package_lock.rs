@@ -1,7 +1,7 @@
 //! The lock file of packages in memory, so that a start reads it once however many plugins there are.
 
 use crate::plugins::file_stamp::Stamp;
-use pinion_packages::{LockedComponent, LockedRelease, PluginLock};
+use pinion_packages::{LockedComponent, LockedPackage, LockedRelease, PluginLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ type AgreedComponents = HashMap<String, Vec<LockedComponent>>;
 /// The content of the lock file.
 #[derive(Debug, Default)]
 pub(crate) struct InstalledPackages {
+    packages: Vec<LockedPackage>,
     components: AgreedComponents,
     /// The active releases with skills or prompts, with their directories.
     pub(super) content: Vec<(LockedRelease, PathBuf)>,
@@ -50,11 +51,16 @@ impl InstalledPackages {
         let active = lock.packages.iter().filter_map(|package| package.active_release()).filter(has_content);
         let content = active.map(|release| (release.clone(), directory(&release.digest))).collect();
         let mut components = AgreedComponents::new();
-        let releases = lock.packages.into_iter().flat_map(|package| package.releases);
-        for component in releases.flat_map(|release| release.components) {
-            components.entry(component.name.clone()).or_default().push(component);
+        let releases = lock.packages.iter().flat_map(|package| &package.releases);
+        for component in releases.flat_map(|release| &release.components) {
+            components.entry(component.name.clone()).or_default().push(component.clone());
         }
-        Self { components, content, has_pending }
+        Self { packages: lock.packages, components, content, has_pending }
+    }
+
+    /// Returns the package of this name.
+    pub(super) fn package(&self, name: &str) -> Option<&LockedPackage> {
+        self.packages.iter().find(|package| package.name == name)
     }
 
     /// Returns the component with these bytes that the user agreed to.

@@ -13,6 +13,7 @@ use crate::plugins::file_stamp::Stamp;
 use crate::plugins::grants::{GrantsFile, Pin, Pins};
 use crate::plugins::installed;
 use crate::plugins::package_lock::LockView;
+use crate::plugins::project_packages::ProjectComponents;
 use crate::workspace_base::Base;
 pub use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
@@ -67,6 +68,8 @@ pub struct RuntimePolicy {
     file: GrantsFile,
     /// The names of plugins that the config disables, which stays as it is.
     disabled: LikenessMap<()>,
+    /// The components that the project loads from the store.
+    project: ProjectComponents,
     state: Mutex<PolicyState>,
 }
 
@@ -125,6 +128,7 @@ impl RuntimePolicy {
             call,
             file,
             disabled: base.disabled_names(),
+            project: base.project_components(),
             state: Mutex::new(PolicyState { config, ..PolicyState::default() }),
         }
     }
@@ -421,7 +425,7 @@ impl RuntimePolicy {
                 if let Some((built_in, _)) = RESERVED.iter().find(|(_, reserved)| reserved.is_like(&likeness)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: (*built_in).to_owned() });
                 }
-                installed::check(&view.lock, view.directory.as_deref(), component, path, *origin)?;
+                installed::check(&view.lock, view.directory.as_deref(), &self.project, component, path, *origin)?;
                 if let Some(problem) = self.base.config.project.refuses_now(&self.base.paths, path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }

@@ -138,11 +138,14 @@ impl Base {
         std::iter::once(self.paths.config.join("prompts")).chain(packages).collect()
     }
 
-    /// Returns directories of the active packages.
+    /// Returns directories of packages that are active here: the project's versions in place of the user's.
     fn package_directories(&self, named: impl Fn(&LockedRelease) -> Vec<String>) -> Vec<PathBuf> {
-        let installed = self.installed_packages();
+        let (installed, projects) = (self.installed_packages(), self.project_releases());
+        let is_replaced = |release: &LockedRelease| projects.iter().any(|new| new.replaces == release.digest);
         let active = installed.iter().flat_map(|installed| &installed.content);
-        active.flat_map(|(release, root)| named(release).into_iter().map(move |name| root.join(name))).collect()
+        let active = active.filter(|(release, _)| !is_replaced(release)).map(|(release, root)| (release, root));
+        let all = active.chain(projects.iter().map(|new| (&new.release, &new.directory)));
+        all.flat_map(|(release, root)| named(release).into_iter().map(move |name| root.join(name))).collect()
     }
 
     /// Returns the directories that may contain skills, and whether they are the user's own.

@@ -24,6 +24,7 @@ impl Base {
         let mut sources: Vec<PluginSource> = built_in.map(BuiltIn::source).collect();
         sources.extend(options.plugins.iter().map(|path| self.named(path)));
         let files = plugins_in(&self.plugin_directories(options));
+        let files = if options.no_plugins { files } else { self.with_project_components(files) };
         // With `PINION_HOME` in the workspace, the user's directory can be the project's.
         let users = self.paths.plugins().canonicalize().ok();
         let is_left_out = options.no_plugins || self.workspace.join(".pinion/plugins").canonicalize().ok() == users;

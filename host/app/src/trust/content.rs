@@ -5,7 +5,7 @@
 
 use super::records::{Records, TrustRecord, TrustState, as_text, logged};
 use crate::failure::{Failure, Result};
-use crate::files::paths::{CONFIG, PROJECT_APPEND, PROJECT_SERVERS, PROJECT_SYSTEM, Paths};
+use crate::files::paths::{CONFIG, PROJECT_APPEND, PROJECT_PLUGINS, PROJECT_SERVERS, PROJECT_SYSTEM, Paths};
 use crate::files::repository::{Links, Refusal, Repository, open_in};
 use crate::mcp::written::programs_in;
 use crate::output::line;
@@ -20,7 +20,8 @@ use std::path::{Component, Path, PathBuf};
 /// Directory of a project's content.
 pub(super) const DIRECTORY: &str = ".pinion";
 /// The files whose text takes effect.
-pub(super) const TEXTS: [&str; 5] = [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND, PROJECT_SERVERS[0], PROJECT_SERVERS[1]];
+pub(super) const TEXTS: [&str; 6] =
+    [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND, PROJECT_PLUGINS, PROJECT_SERVERS[0], PROJECT_SERVERS[1]];
 /// Directory of a project's plugin files.
 pub(super) const PLUGINS: &str = ".pinion/plugins/";
 /// Written by this program and the user's agents, and only read as text.
@@ -153,7 +154,7 @@ impl ProjectContent {
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
         let path = as_text(workspace)?.to_owned();
         let narrowing = self.config().filter(|_| state != TrustState::Declined).and_then(narrowing);
-        let record = TrustRecord { path: path.clone(), state, files, narrowing, developed };
+        let record = TrustRecord { path: path.clone(), state, files, narrowing, developed, refused_packages: None };
         Records::update(paths, |records| records.store_record(record))?;
         logged(paths, &path, if state == TrustState::Declined { "declined" } else { "trusted" });
         Ok(())

@@ -21,9 +21,10 @@ pub use content::ProjectContent;
 use self::content::{DIRECTORY, PLUGINS, TEXTS, is_plugin_place};
 use self::records::{Records, TrustRecord};
 use crate::failure::{Failure, Result};
-use crate::files::paths::{CONFIG, Paths};
+use crate::files::paths::{CONFIG, PROJECT_PLUGINS, Paths};
 use crate::files::repository::Repository;
 use crate::output::line;
+use pinion_files::{AtomicWrite, Durability};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -210,6 +211,40 @@ impl Project {
         self.content.trust(&self.workspace, paths, self.is_wished, self.developed.clone())
     }
 
+    /// Returns whether the user refused to install the packages that the project names now.
+    pub fn has_refused_packages(&self, paths: &Paths) -> bool {
+        let record = Records::read(paths).ok().and_then(|records| records.find_record(&self.workspace));
+        record.and_then(|record| record.refused_packages).is_some_and(|it| it == self.content.digest(PROJECT_PLUGINS))
+    }
+
+    /// Remembers that the user refused to install the packages that the project names now, so that a later start does
+    /// not ask again.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn refuse_packages(&self, paths: &Paths) -> Result<()> {
+        Records::refuse_packages(paths, &self.workspace, self.content.digest(PROJECT_PLUGINS))
+    }
+
+    /// Trusts the changed file of a trusted project, because the user has just changed it with a command. Anything else
+    /// that changed since `before` still needs consent.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub(crate) fn keep_trust(&self, paths: &Paths, path: &Path, before: &ProjectContent) -> Result<()> {
+        let after = ProjectContent::read(&self.workspace);
+        let changed = path.strip_prefix(&self.workspace).ok().and_then(Path::to_str).unwrap_or_default();
+        let others = |content: &ProjectContent| -> Vec<(String, String)> {
+            let digests = content.digests().filter(|(path, _)| *path != changed);
+            digests.map(|(path, digest)| (path.clone(), digest.clone())).collect()
+        };
+        let is_same = self.is_trusted() && others(before) == others(&after) && *before == self.content;
+        match is_same {
+            true => after.trust(&self.workspace, paths, self.is_wished, self.developed.clone()),
+            false => Ok(()),
+        }
+    }
+
     /// Returns whether the user's config names the directory.
     pub fn is_wished(&self) -> bool {
         self.is_wished
@@ -271,4 +306,10 @@ fn named(changes: &[String]) -> String {
         let _ = write!(text, " and {more} more");
     }
     text
+}
+
+/// Replaces a file of a project in one step, with the permissions of files that are shared.
+pub(crate) fn replace_shared(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    AtomicWrite::keeping_mode_or(0o644).durability(Durability::Content).replace(path, bytes)
 }

@@ -39,6 +39,9 @@ pub struct TrustRecord {
     /// Plugin files that the user develops: the trust covers their later content, too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) developed: BTreeSet<String>,
+    /// Digest of the file of packages whose installation the user refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused_packages: Option<String>,
 }
 
 /// A decision about the content of a project.
@@ -148,6 +151,14 @@ impl Records {
         self.projects.push(record);
     }
 
+    /// Remembers that the user refused to install the packages of a trusted project, by the digest of its file.
+    pub(super) fn refuse_packages(paths: &Paths, workspace: &Path, digest: &str) -> Result<()> {
+        Self::update(paths, |records| {
+            let record = records.projects.iter_mut().find(|record| Path::new(&record.path) == workspace);
+            record.into_iter().for_each(|record| record.refused_packages = Some(digest.to_owned()));
+        })
+    }
+
     /// Returns all records.
     pub fn all(&self) -> &[TrustRecord] {
         &self.projects
@@ -171,6 +182,7 @@ impl Records {
             files: BTreeMap::new(),
             narrowing: None,
             developed: BTreeSet::new(),
+            refused_packages: None,
         };
         Self::update(paths, |records| match is_wished {
             true => records.store_record(removed),

@@ -29,9 +29,16 @@ mod trust;
 mod update;
 
 use clap::{Parser, Subcommand};
+use futures_util::future::BoxFuture;
 use pinion_app::failure::Result;
+use pinion_app::workspace_base::Base;
 use pinion_console::args::{GlobalArgs, RunArgs};
 use pinion_console::invocation::Invocation;
+
+/// Offers to install the packages that a project names, before a conversation begins.
+pub(crate) fn offer_packages(base: &Base) -> BoxFuture<'_, Result<()>> {
+    Box::pin(plugin::packages::offer_at_start(base))
+}
 
 /// A coding agent for the terminal whose every tool is a sandboxed WebAssembly component
 #[derive(Debug, Parser)]

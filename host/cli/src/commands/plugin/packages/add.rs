@@ -108,10 +108,7 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
     if let Some(active) = active {
         check_newer(active, fetched)?;
     }
-    let signed = signer.as_ref().map(|key| match lock.authors.iter().any(|author| author.package == package.name) {
-        true => key.as_str().to_owned(),
-        false => format!("{} (seen for the first time)", key.as_str()),
-    });
+    let signed = signed(&lock, package, signer.as_ref());
     let changed = match active {
         Some(active) => Some(changes(&read_active(&store, active)?, package)),
         None => None,
@@ -152,6 +149,14 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
     Ok(InstalledReport { report, text: text!("installed {} {}\n", package.name, package.version) })
 }
 
+/// Returns the key that signed a package, and whether it is new.
+pub(super) fn signed(lock: &PluginLock, package: &Package, signer: Option<&AuthorKey>) -> Option<String> {
+    signer.map(|key| match lock.authors.iter().any(|author| author.package == package.name) {
+        true => key.as_str().to_owned(),
+        false => format!("{} (seen for the first time)", key.as_str()),
+    })
+}
+
 /// Returns the grants of a component: everything that can be granted as it is, for a new one. A later version keeps the
 /// grants that the user left to the one before, and gets those that are new in it if the user agreed to them.
 fn granted(
@@ -187,7 +192,7 @@ fn agree(shown: &Text, package: &Package, needs_answer: bool, answers: Answers) 
 }
 
 /// Returns the key that signed a package. The key of an earlier version has to sign later ones, too.
-fn check_signer(lock: &PluginLock, fetched: &Fetched, key: Option<&str>) -> Result<Option<AuthorKey>> {
+pub(super) fn check_signer(lock: &PluginLock, fetched: &Fetched, key: Option<&str>) -> Result<Option<AuthorKey>> {
     let package = &fetched.package;
     let known = lock.authors.iter().find(|author| author.package == package.name).map(|author| author.key.as_str());
     let text = match key {
@@ -210,7 +215,7 @@ fn check_signer(lock: &PluginLock, fetched: &Fetched, key: Option<&str>) -> Resu
 }
 
 /// Checks the user's rules.
-fn check_rules(base: &Base, fetched: &Fetched, signer: Option<&AuthorKey>) -> Result<()> {
+pub(super) fn check_rules(base: &Base, fetched: &Fetched, signer: Option<&AuthorKey>) -> Result<()> {
     let path = base.paths.plugin_rules_file();
     let invalid = || Failure::usage(format!("invalid rules `{}`", path.display()));
     let Some(text) = read_settings(&path).map_err(|error| invalid().because(error))? else { return Ok(()) };

@@ -5,6 +5,7 @@ mod compare;
 mod described_tools;
 mod fetch;
 mod manage;
+mod project;
 mod publish;
 pub(in crate::commands) mod remote;
 mod review;
@@ -16,7 +17,9 @@ use pinion_app::failure::Result;
 use pinion_app::workspace_base::Base;
 use std::path::PathBuf;
 
+use self::add::Answers;
 pub(crate) use self::manage::release_built;
+pub(crate) use self::project::offer_at_start;
 
 /// The commands of packages.
 #[derive(Debug, Subcommand)]
@@ -31,6 +34,21 @@ pub(crate) enum PackageCommand {
         /// Require a signature with this public key, or with the key in this file
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
+        /// Name the package in the project's .pinion/plugins.toml, and use this version only in projects that name it
+        #[arg(long)]
+        project: bool,
+        /// Agree to everything that is shown
+        #[arg(short, long)]
+        yes: bool,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Install the packages that the project names in .pinion/plugins.toml
+    ///
+    /// The project must be trusted. Shows the requested capabilities of all packages that are not installed, and asks
+    /// once. Refuses a package with other content than the project names.
+    Install {
         /// Agree to everything that is shown
         #[arg(short, long)]
         yes: bool,
@@ -141,6 +159,7 @@ impl PackageCommand {
     pub(super) fn is_json(&self) -> bool {
         match self {
             Self::Add { json, .. }
+            | Self::Install { json, .. }
             | Self::Remove { json, .. }
             | Self::Update { json, .. }
             | Self::Outdated { json }
@@ -155,11 +174,16 @@ impl PackageCommand {
 
     pub(super) async fn run(self, base: &Base) -> Result<()> {
         match self {
-            Self::Add { source, key, yes, json } => {
-                add::add(base, &source, key.as_deref(), add::Answers { yes, as_json: json }).await
+            Self::Add { source, key, project, yes, json } => {
+                let answers = Answers { yes, as_json: json };
+                match project {
+                    true => project::add(base, &source, key.as_deref(), answers).await,
+                    false => add::add(base, &source, key.as_deref(), answers).await,
+                }
             }
+            Self::Install { yes, json } => project::install(base, Answers { yes, as_json: json }).await,
             Self::Remove { name, json } => manage::remove(base, &name, json),
-            Self::Update { names, yes, json } => add::update(base, &names, add::Answers { yes, as_json: json }).await,
+            Self::Update { names, yes, json } => add::update(base, &names, Answers { yes, as_json: json }).await,
             Self::Outdated { json } => search::outdated(base, json).await,
             Self::Search { words, json } => search::search(base, &words.join(" "), json).await,
             Self::Diff { old, new, json } => compare::diff(base, &old, &new, json).await,
