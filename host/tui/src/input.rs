@@ -1,7 +1,7 @@
 //! Inputs of the UI, and the requests that it makes in return.
 
 use crate::commands::SlashCommand;
-use crate::dialog::approval::{ApprovalAnswer, ApprovalQuestion};
+use crate::dialog::approval_question::{ApprovalAnswer, ApprovalQuestion};
 use crate::dialog::picker::{Pick, PickChoice};
 use crate::dialog::plugin::DialogReply;
 use crate::highlight::Highlighted;

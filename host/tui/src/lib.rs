@@ -50,19 +50,22 @@ mod agents {
     pub use self::tree::AgentTree;
 }
 
-/// Dialogs that take the place of the editor.
+/// Views that take the place of the editor.
 mod dialog {
     pub(crate) mod approval;
+    pub(crate) mod approval_question;
     mod key_guard;
     pub(crate) mod pick;
     pub(crate) mod picker;
     pub(crate) mod plugin;
+    pub(crate) mod screen_view;
+    pub(crate) mod search;
 }
 
 pub use agents::AgentTree;
 pub use ansi::without_colours;
 pub use commands::{SlashCommand, UiCommand, command_of, of_hash, of_word};
-pub use dialog::approval::{ApprovalAnswer, ApprovalQuestion};
+pub use dialog::approval_question::{ApprovalAnswer, ApprovalQuestion};
 pub use dialog::picker::{NESTED, Pick, PickChoice, matching};
 pub use dialog::plugin::DialogReply;
 pub use highlight::{HighlightJob, Highlighted, HighlightedLine, Highlighter, SyntaxKind};

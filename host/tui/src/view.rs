@@ -1,6 +1,7 @@
 //! Draws the UI into a buffer of cells.
 
 use crate::commands::is_message;
+use crate::dialog::screen_view::{ScreenView, ViewFrame, ViewLayer, ViewRows};
 use crate::inline::InlineFrame;
 use crate::keys::Action;
 use crate::links::Links;
@@ -19,11 +20,11 @@ const POPUP_ROWS: usize = 8;
 const SENT: &str = "  (sent, the agent reads it next)";
 /// Least columns between the status and a remark.
 const GAP: usize = 3;
-/// The keys of a search, behind the searched text, where there is more room and less.
-const SEARCH_KEYS: [&str; 2] = ["   enter finds above · ↓ below · esc closes", "   esc closes"];
-const VI_SEARCH_KEYS: [&str; 2] = ["   enter finds · n and N repeat · esc closes", "   esc closes"];
-/// Rows of the transcript that dialogs leave.
+/// Rows of the transcript that views leave.
 const LEAST_TRANSCRIPT: usize = 2;
+/// Maximum rows of a list, and least rows of another view.
+const LIST_ROWS: usize = 16;
+const LEAST_ROWS: usize = 6;
 /// Columns of the rule above a question in the inline form. A terminal may wrap longer rows again when its width changes, and
 /// how far the cursor is below the first row is certain only while the rows above it are short (see
 /// [`Inline`](crate::Inline)).
@@ -93,7 +94,7 @@ impl App {
 
     /// Returns the activity and the directory, for the surroundings of the screen.
     pub fn activity(&self) -> (Activity, &str) {
-        let activity = match self.approval.is_some() || self.dialog.is_some() {
+        let activity = match self.views.is_asking() {
             true => Activity::Asking,
             false if self.status.is_busy() => Activity::Working,
             false => Activity::Idle,
@@ -108,15 +109,14 @@ impl App {
 
     fn draw_transcript(&mut self, buffer: &mut Buffer, height: usize, now: Duration) {
         let area = *buffer.area();
-        if self.agents.is_listing() {
-            for (at, row) in self.agent_rows(usize::from(area.width), height, now).iter().enumerate() {
-                draw_row(buffer, at, row, area, &mut self.links);
-            }
+        let page = self.views.from_top().find_map(|view| view.draw_page(self, area.width.into(), height, now));
+        if let Some(page) = page {
+            page.iter().enumerate().for_each(|(at, row)| draw_row(buffer, at, row, area, &mut self.links));
             return;
         }
         let selected = self.transcript.selected();
         let (mark, matched) = (self.settings.theme.selected, self.settings.theme.matched);
-        let query = self.search.as_ref().map(|search| search.text().to_lowercase()).unwrap_or_default();
+        let query = self.views.from_top().find_map(ScreenView::marked_text).unwrap_or_default().to_lowercase();
         let region = self.transcript.region();
         for (at, (place, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
             draw_row(buffer, at, &row, area, &mut self.links);
@@ -147,8 +147,7 @@ impl App {
     }
 
     fn popup_rows(&self, columns: usize, most: usize) -> Vec<Row> {
-        let has_dialog = self.approval.is_some() || self.dialog.is_some() || self.picker.is_some();
-        let Some(popup) = self.popup.as_ref().filter(|_| !has_dialog) else { return Vec::new() };
+        let Some(popup) = self.popup.as_ref().filter(|_| !self.views.covers_editor()) else { return Vec::new() };
         let choices: Vec<_> = popup.choices.iter().collect();
         let theme = &self.settings.theme;
         let remark = self.popup_remark().filter(|_| most > 1);
@@ -178,7 +177,7 @@ impl App {
     fn bottom(&mut self, columns: usize, height: usize, now: Duration) -> Bottom {
         let theme = self.settings.theme.clone();
         let mut bottom = Bottom::default();
-        let is_asking = self.approval.is_some() || self.dialog.is_some();
+        let is_asking = self.views.is_asking();
         let interrupts = self.settings.keys.says(Action::Interrupt, "", "interrupts");
         let working = self.status.working(columns, is_asking, &interrupts, &theme, self.moving(now));
         let border = match (self.planning_label(), self.status.is_executing()) {
@@ -189,39 +188,41 @@ impl App {
         let rule = |columns: usize| Row::from_pieces([StyledPiece::new(&"─".repeat(columns), border)]);
         let is_inline = self.settings.is_inline;
         let above = rule(if is_inline { columns.min(INLINE_RULE) } else { columns });
-        let (asker, left) = (self.asker_row(columns), self.rows_above_question(height).unwrap_or(LEAST_TRANSCRIPT));
-        if let Some(approval) = &mut self.approval {
-            bottom.rows.extend(working.filter(|_| height >= 14));
-            bottom.rows.push(above);
-            bottom.rows.extend(asker);
-            let room = height.saturating_sub(bottom.rows.len() + left).max(height.min(6));
-            bottom.dialog(approval.draw(columns, room, &theme, now));
-            return bottom;
-        }
-        if let Some(dialog) = &mut self.dialog {
-            bottom.rows.push(above);
-            let room = height.saturating_sub(1 + LEAST_TRANSCRIPT).max(height.min(6));
-            bottom.dialog(dialog.draw(columns, room, &theme, now));
-            return bottom;
-        }
-        if let Some(picker) = &self.picker {
-            bottom.rows.push(above);
-            let room = height.saturating_sub(1 + LEAST_TRANSCRIPT).clamp(1, 16);
-            bottom.dialog(picker.draw(columns, room, &theme));
-            return bottom;
-        }
-        if self.agents.is_listing() {
-            bottom.rows.extend([above, self.agent_keys(columns), self.last_row(columns, now)]);
+        if let Some(layer) = self.views.top_layer().filter(|layer| *layer != ViewLayer::Line) {
+            if layer == ViewLayer::Question {
+                bottom.rows.extend(working.filter(|_| height >= 14));
+                bottom.rows.extend([Some(above), self.asker_row(columns)].into_iter().flatten());
+            } else {
+                bottom.rows.push(above);
+            }
+            let room = height.saturating_sub(bottom.rows.len() + self.rows_above(layer, height));
+            let room = match layer {
+                ViewLayer::List => room.clamp(1, LIST_ROWS),
+                _ => room.max(height.min(LEAST_ROWS)),
+            };
+            self.views.top_mut().into_iter().for_each(|view| {
+                bottom.view(view.draw_rows(ViewFrame { columns, height: room, theme: &theme, now }));
+            });
+            bottom.rows.extend((layer == ViewLayer::Page).then(|| self.last_row(columns, now)));
             return bottom;
         }
         bottom.rows.extend(self.read_agent_row(columns).or_else(|| self.scrolled(columns)));
         bottom.rows.extend(working);
         self.queue_rows(columns, &mut bottom.rows);
         bottom.rows.push(if is_inline { Row::default() } else { above });
-        self.editor(columns, height, &mut bottom);
+        match self.views.top_mut() {
+            Some(line) => bottom.view(line.draw_rows(ViewFrame { columns, height: 1, theme: &theme, now })),
+            None => self.editor(columns, height, &mut bottom),
+        }
         bottom.rows.extend(is_inline.then(|| rule(columns)));
         bottom.rows.push(self.last_row(columns, now));
         bottom
+    }
+
+    /// Returns the rows that a view leaves above it.
+    fn rows_above(&self, layer: ViewLayer, height: usize) -> usize {
+        let page = self.views.from_top().find_map(|view| view.page_rows(self, height));
+        page.filter(|_| layer == ViewLayer::Question).unwrap_or(LEAST_TRANSCRIPT)
     }
 
     fn scrolled(&self, columns: usize) -> Option<Row> {
@@ -287,25 +288,6 @@ impl App {
 
     fn editor(&mut self, columns: usize, height: usize, bottom: &mut Bottom) {
         let theme = &self.settings.theme;
-        if let Some(query) = &self.search {
-            let label = match self.vi_view.searching {
-                Some(true) => "/",
-                Some(false) => "?",
-                None => "search: ",
-            };
-            let label = StyledPiece::new(label, theme.accent);
-            let mut row = Row::from_pieces([label]);
-            let left = row.width();
-            let drawn = query.rows(columns.saturating_sub(left), 1, theme.text, None);
-            drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
-            let room = columns.saturating_sub(row.width());
-            let keys = if self.vi_view.searching.is_some() { VI_SEARCH_KEYS } else { SEARCH_KEYS };
-            let keys = keys.into_iter().find(|keys| width(keys) < room);
-            row.push(StyledPiece::new(keys.unwrap_or_default(), theme.dim));
-            bottom.cursor = Some((bottom.rows.len(), left + drawn.cursor.1));
-            bottom.rows.push(row);
-            return;
-        }
         let room = (height / 2).saturating_sub(2).clamp(1, 12);
         let marked = self.vi.selected(&self.composer).map(|range| (range, theme.selected));
         let drawn = self.composer.draw(columns.saturating_sub(2), room, theme.text, marked);
@@ -404,7 +386,7 @@ impl PrintedRow {
 }
 
 impl Bottom {
-    fn dialog(&mut self, (rows, cursor): (Vec<Row>, Option<(usize, usize)>)) {
+    fn view(&mut self, (rows, cursor): ViewRows) {
         self.cursor = cursor.map(|(row, column)| (self.rows.len() + row, column));
         self.rows.extend(rows);
     }

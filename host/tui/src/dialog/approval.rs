@@ -5,7 +5,10 @@
 //! for a quiet moment. Neither time nor focus answers.
 
 use crate::composer::{Composer, is_plain};
+use crate::dialog::approval_question::{ApprovalAnswer, ApprovalQuestion};
 use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
+use crate::dialog::screen_view::{ReadingKeys, ScreenView, ViewFrame, ViewLayer, ViewOutcome, ViewRows};
+use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
@@ -17,83 +20,6 @@ use std::time::Duration;
 
 /// Characters of a digest on the screen.
 const DIGEST: usize = 12;
-
-/// A call that needs a decision, copied out of the port's question.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ApprovalQuestion {
-    /// Number of the question, for the answer.
-    pub id: u64,
-    /// Name of the tool.
-    pub tool: String,
-    /// Name of the plugin; empty for the application's own tools.
-    pub plugin: String,
-    /// Digest of the component.
-    pub digest: String,
-    /// The tool's title.
-    pub label: String,
-    /// The effects of the call in words.
-    pub can: String,
-    /// Remarks of plugins' hooks about the call.
-    pub notes: Vec<String>,
-    /// Arguments of the call.
-    pub arguments: Value,
-    /// Unified diff between a file and the argument `content`, which is shown instead of it.
-    pub change: Option<String>,
-    /// Reason for the question.
-    pub reason: Option<String>,
-    /// A rule that would allow such calls in this project.
-    pub rule: Option<String>,
-    /// The limit of an approval for the session, for example a host.
-    pub reach: Option<String>,
-}
-
-impl ApprovalQuestion {
-    /// Adds why the call is asked about, and the rule that the answer may add.
-    #[must_use]
-    pub fn explained(self, reason: Option<String>, rule: Option<String>) -> Self {
-        Self { reason, rule, ..self }
-    }
-
-    /// Adds the target that an approval for the session is limited to, such as a host.
-    #[must_use]
-    pub fn reaching(self, reach: Option<String>) -> Self {
-        Self { reach, ..self }
-    }
-
-    /// Copies a question of the agent.
-    pub fn new(id: u64, question: &pinion_protocol::Question<'_>) -> Self {
-        let tool = question.tool;
-        Self {
-            id,
-            tool: tool.name.clone(),
-            plugin: tool.source.plugin.to_string(),
-            digest: tool.source.digest.to_string(),
-            label: tool.label.clone(),
-            can: tool.authority.effect_names().join(", "),
-            notes: question.notes.iter().map(ToString::to_string).collect(),
-            arguments: question.call.arguments.clone(),
-            change: None,
-            reason: None,
-            rule: None,
-            reach: None,
-        }
-    }
-}
-
-/// The answer to a [`ApprovalQuestion`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApprovalAnswer {
-    /// Allows this call.
-    Yes,
-    /// Allows this call and later ones of the same tool.
-    Always,
-    /// Allows this call, and by a rule later ones like it in this project.
-    Rule,
-    /// Denies the call, with the user's words for the model.
-    No(Option<String>),
-    /// Denies the call and interrupts the run.
-    Interrupt,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ApprovalKey {
@@ -141,18 +67,15 @@ impl Approval {
         }
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.question.id
-    }
-
-    /// Returns whether keys have not counted yet, so that they are still meant for the previous screen.
-    pub(crate) fn is_new(&self) -> bool {
-        self.keys.is_new()
-    }
-
-    /// Returns the time when [`Self::tick`] has something to do.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.keys.deadline()
+    /// Returns the outcome of an answer.
+    fn answered(&self, answer: Option<ApprovalAnswer>, action: Option<Action>) -> ViewOutcome {
+        let (id, Some(answer)) = (self.question.id, answer) else { return ViewOutcome::Taken };
+        ViewOutcome::effect(move |app, now| {
+            if answer == ApprovalAnswer::Interrupt {
+                app.interrupt_at_question(action, now);
+            }
+            app.close_with(ViewLayer::Question, UiRequest::Answer(id, answer));
+        })
     }
 
     /// Takes a key. Returns the answer if there is one.
@@ -310,6 +233,51 @@ impl Approval {
         };
         rows.push(Row::from_pieces([StyledPiece::new(keys, theme.strong)]));
         rows
+    }
+}
+
+impl ScreenView for Approval {
+    fn layer(&self) -> ViewLayer {
+        ViewLayer::Question
+    }
+
+    fn draw_rows(&mut self, frame: ViewFrame<'_>) -> ViewRows {
+        self.draw(frame.columns, frame.height, frame.theme, frame.now)
+    }
+
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome {
+        let answer = self.key(key, action, now);
+        self.answered(answer, action)
+    }
+
+    fn take_paste(&mut self, text: &str, now: Duration) -> ViewOutcome {
+        self.paste(text, now);
+        ViewOutcome::Taken
+    }
+
+    fn take_tick(&mut self, now: Duration) -> ViewOutcome {
+        let answer = self.tick(now);
+        self.answered(answer, None)
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.keys.deadline()
+    }
+
+    fn is_new(&self) -> bool {
+        self.keys.is_new()
+    }
+
+    fn question_id(&self) -> Option<u64> {
+        Some(self.question.id)
+    }
+
+    fn announcement(&self) -> Option<&'static str> {
+        Some("a tool call waits for your approval")
+    }
+
+    fn reading_keys(&self) -> ReadingKeys {
+        ReadingKeys::WithModifier
     }
 }
 

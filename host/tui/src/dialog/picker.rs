@@ -121,19 +121,14 @@ impl Picker {
         Self { quiet_since: Some(now), ..self }
     }
 
-    /// Returns the time when [`Self::tick`] has something to do.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
+    /// Returns the time when keys begin to count if no other follows; `None` if they count.
+    pub(crate) fn quiet_at(&self) -> Option<Duration> {
         self.quiet_since.map(|since| since + QUIET)
     }
 
     /// Lets keys count after a quiet moment.
     pub(crate) fn tick(&mut self, now: Duration) {
         self.quiet_since.take_if(|since| now >= *since + QUIET);
-    }
-
-    /// Returns whether keys have not counted yet.
-    pub(crate) fn is_new(&self) -> bool {
-        self.quiet_since.is_some()
     }
 
     /// Returns whether an input comes too early to be meant for the list.

@@ -7,6 +7,7 @@
 use crate::agents::{AgentNode, AgentTree, NodeKind};
 use crate::commands::is_message;
 use crate::composer::is_plain;
+use crate::dialog::screen_view::{ScreenView, ViewFrame, ViewLayer, ViewOutcome, ViewRows};
 use crate::input::{Input, UiRequest};
 use crate::keys::Action;
 use crate::rows::{Row, StyledPiece};
@@ -23,43 +24,88 @@ const TREE_ROWS: usize = 5;
 const KEYS: [&str; 2] =
     ["↑↓ select · enter reads · m writes to it · x ends it · esc closes", "enter reads · x ends · esc"];
 
-/// The tree, and the part of it on the screen.
+/// The tree, and the place of the user in it.
 #[derive(Debug, Default)]
 pub(crate) struct AgentsView {
     pub(crate) tree: AgentTree,
-    is_listing: bool,
     selected: usize,
     /// The node whose conversation is in the place of the transcript.
     reading: Option<usize>,
+}
+
+/// The tree on the screen.
+#[derive(Debug, Default)]
+struct TreePage {
     /// The node that another press of the key ends.
     ending: Option<usize>,
 }
 
 impl AgentsView {
-    /// Returns whether the tree is on the screen.
-    pub(crate) fn is_listing(&self) -> bool {
-        self.is_listing
-    }
-
-    /// Returns whether the tree or an agent's conversation is on the screen.
-    pub(crate) fn is_shown(&self) -> bool {
-        self.is_listing || self.reading.is_some()
-    }
-
     fn read_node(&self) -> Option<&AgentNode> {
         self.tree.node(self.reading?)
     }
 }
 
+impl ScreenView for TreePage {
+    fn layer(&self) -> ViewLayer {
+        ViewLayer::Page
+    }
+
+    fn draw_rows(&mut self, frame: ViewFrame<'_>) -> ViewRows {
+        let keys = KEYS.iter().find(|keys| keys.chars().count() <= frame.columns).or(KEYS.last());
+        let keys = StyledPiece::line(keys.copied().unwrap_or_default(), frame.columns, frame.theme.dim);
+        (vec![Row::from_pieces([keys])], None)
+    }
+
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, _now: Duration) -> ViewOutcome {
+        let ending = self.ending.take();
+        let select = |by: isize| ViewOutcome::effect(move |app, _| app.select_agent(by));
+        match (key.code, action) {
+            (KeyCode::Esc | KeyCode::Char('q'), _) | (_, Some(Action::Agents)) => {
+                ViewOutcome::effect(|app, _| app.close_agents())
+            }
+            (KeyCode::Char('c'), _) if key.modifiers == KeyModifiers::CONTROL => {
+                ViewOutcome::effect(|app, _| app.close_agents())
+            }
+            (KeyCode::Up | KeyCode::Char('k'), _) => select(-1),
+            (KeyCode::Down | KeyCode::Char('j'), _) => select(1),
+            (KeyCode::PageUp, _) => select(-PAGE),
+            (KeyCode::PageDown, _) => select(PAGE),
+            (KeyCode::Home | KeyCode::Char('g'), _) => select(isize::MIN),
+            (KeyCode::End | KeyCode::Char('G'), _) => select(isize::MAX),
+            (KeyCode::Enter | KeyCode::Char('m'), _) => ViewOutcome::effect(App::read_agent),
+            (KeyCode::Char('x'), _) => ViewOutcome::effect(move |app, now| app.end_agent(ending, now)),
+            _ if is_plain(key) => ViewOutcome::Taken,
+            _ => ViewOutcome::Passed,
+        }
+    }
+
+    /// Draws the tree. The node that asks is selected while its question waits.
+    fn draw_page(&self, app: &App, columns: usize, height: usize, now: Duration) -> Option<Vec<Row>> {
+        let asker = app.agents.tree.asker().filter(|_| app.views.has(ViewLayer::Question));
+        let selected = asker.unwrap_or(app.agents.selected);
+        Some(app.agents.tree.rows(columns, height, selected, now, &app.settings.theme))
+    }
+
+    fn page_rows(&self, app: &App, height: usize) -> Option<usize> {
+        Some((app.agents.tree.nodes().len() + TREE_ROWS).min(height / 2))
+    }
+}
+
 impl App {
+    /// Returns whether the tree or an agent's conversation is on the screen.
+    pub(crate) fn shows_agents(&self) -> bool {
+        self.agents.reading.is_some() || self.views.get::<TreePage>().is_some()
+    }
+
     /// Shows the tree, or hides it.
     pub(super) fn toggle_agents(&mut self) {
-        if self.agents.is_shown() {
+        if self.shows_agents() {
             return self.close_agents();
         }
         let waiting = self.agents.tree.asker();
         self.agents.selected = waiting.unwrap_or(self.agents.selected).min(self.agents.tree.nodes().len() - 1);
-        self.agents.is_listing = true;
+        self.views.open(TreePage::default());
         self.popup = None;
     }
 
@@ -75,14 +121,14 @@ impl App {
     /// Returns to the conversation.
     pub(crate) fn close_agents(&mut self) {
         self.leave_agent();
-        (self.agents.is_listing, self.agents.ending) = (false, None);
+        self.views.take::<TreePage>();
     }
 
     /// Returns from an agent's conversation to the tree. Returns whether there was one.
     pub(super) fn leave_agent(&mut self) -> bool {
         let Some(at) = self.agents.reading.take() else { return false };
         self.swap_transcript(at);
-        self.agents.is_listing = true;
+        self.views.open(TreePage::default());
         true
     }
 
@@ -108,28 +154,6 @@ impl App {
         node.map(|other: &mut Transcript| self.transcript.exchange(other)).is_some()
     }
 
-    /// Handles a key while the tree is on the screen. Returns `false` for a key that is not about the tree.
-    pub(super) fn agents_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> bool {
-        if !self.agents.is_listing {
-            return false;
-        }
-        let ending = self.agents.ending.take();
-        match (key.code, action) {
-            (KeyCode::Esc | KeyCode::Char('q'), _) | (_, Some(Action::Agents)) => self.close_agents(),
-            (KeyCode::Char('c'), _) if key.modifiers == KeyModifiers::CONTROL => self.close_agents(),
-            (KeyCode::Up | KeyCode::Char('k'), _) => self.select_agent(-1),
-            (KeyCode::Down | KeyCode::Char('j'), _) => self.select_agent(1),
-            (KeyCode::PageUp, _) => self.select_agent(-PAGE),
-            (KeyCode::PageDown, _) => self.select_agent(PAGE),
-            (KeyCode::Home | KeyCode::Char('g'), _) => self.select_agent(isize::MIN),
-            (KeyCode::End | KeyCode::Char('G'), _) => self.select_agent(isize::MAX),
-            (KeyCode::Enter | KeyCode::Char('m'), _) => self.read_agent(now),
-            (KeyCode::Char('x'), _) => self.end_agent(ending, now),
-            _ => return is_plain(key),
-        }
-        true
-    }
-
     fn select_agent(&mut self, by: isize) {
         let order = self.agents.tree.order();
         let at = order.iter().position(|at| *at == self.agents.selected).unwrap_or_default();
@@ -143,7 +167,8 @@ impl App {
         match self.agents.tree.node(at).map(|node| (node.kind, node.transcript.is_some())) {
             Some((NodeKind::Conversation, _)) => self.close_agents(),
             Some((_, true)) => {
-                (self.agents.is_listing, self.agents.reading) = (false, Some(at));
+                self.views.take::<TreePage>();
+                self.agents.reading = Some(at);
                 self.swap_transcript(at);
                 self.transcript.follow();
             }
@@ -160,7 +185,7 @@ impl App {
         match kind {
             _ if !node.state.is_active() => self.hint(format!("{name} has ended"), now),
             NodeKind::Conversation | NodeKind::SubAgent if ending != Some(at) => {
-                self.agents.ending = Some(at);
+                self.views.get_mut::<TreePage>().into_iter().for_each(|page| page.ending = Some(at));
                 self.hint(format!("x again ends {name}"), now);
             }
             NodeKind::Conversation => self.requests.push(UiRequest::Interrupt),
@@ -196,19 +221,6 @@ impl App {
         true
     }
 
-    /// Draws the tree into `height` rows. The node that asks is selected while its question waits.
-    pub(crate) fn agent_rows(&self, columns: usize, height: usize, now: Duration) -> Vec<Row> {
-        let asker = self.agents.tree.asker().filter(|_| self.approval.is_some());
-        let selected = asker.unwrap_or(self.agents.selected);
-        self.agents.tree.rows(columns, height, selected, now, &self.settings.theme)
-    }
-
-    /// Returns the row of keys below the tree.
-    pub(crate) fn agent_keys(&self, columns: usize) -> Row {
-        let keys = KEYS.iter().find(|keys| keys.chars().count() <= columns).or(KEYS.last());
-        Row::from_pieces([StyledPiece::line(keys.copied().unwrap_or_default(), columns, self.settings.theme.dim)])
-    }
-
     /// Returns the row that names the agent whose conversation is shown.
     pub(crate) fn read_agent_row(&self, columns: usize) -> Option<Row> {
         let node = self.agents.read_node()?;
@@ -236,10 +248,5 @@ impl App {
             row.push(StyledPiece::line(&node.task, columns.saturating_sub(row.width()), theme.dim));
         }
         Some(row)
-    }
-
-    /// Returns the rows that a question leaves for the tree above it, if that is on the screen.
-    pub(crate) fn rows_above_question(&self, height: usize) -> Option<usize> {
-        self.agents.is_listing.then(|| (self.agents.tree.nodes().len() + TREE_ROWS).min(height / 2))
     }
 }

@@ -1,17 +1,15 @@
 //! The effects of keys.
 
 use crate::commands::{of_hash, of_word};
-use crate::composer::{Composer, MAX_OPEN, Motion, Unopened, is_plain};
-use crate::dialog::approval::Approval;
-use crate::dialog::picker::{Pick, Picker};
-use crate::dialog::plugin::PluginDialog;
+use crate::composer::{MAX_OPEN, Motion, Unopened, is_plain};
+use crate::dialog::picker::Pick;
+use crate::dialog::screen_view::ReadingKeys;
 use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::transcript::Look;
 use crate::update::App;
 use crate::update::plan::ModeCycle;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use pinion_protocol::DialogError;
 use std::time::Duration;
 
 /// Time within which a second key quits.
@@ -41,36 +39,8 @@ impl App {
             return;
         }
         self.type_ahead(key, action);
-        if let Some(approval) = &mut self.approval {
-            if let Some(answer) = approval.key(key, action, now) {
-                if answer == crate::dialog::approval::ApprovalAnswer::Interrupt {
-                    self.quitting = (action == Some(Action::Cancel)).then_some(now);
-                    self.requests.push(UiRequest::Interrupt);
-                }
-                self.answer(answer);
-            }
+        if self.give_views(now, |view| view.take_key(key, action, now)) {
             return;
-        }
-        if self.dialog.is_some() && key.modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('c') {
-            self.quitting = (action == Some(Action::Cancel)).then_some(now);
-            self.requests.push(UiRequest::Interrupt);
-            return self.reply(Err(DialogError::Dismissed));
-        }
-        if let Some(dialog) = &mut self.dialog {
-            if let Some(reply) = dialog.key(key, action, now) {
-                self.reply(reply);
-            }
-            return;
-        }
-        if let Some(picker) = &mut self.picker {
-            let picked = picker.key(key, action, now);
-            return self.picked(picked, now);
-        }
-        if self.agents_key(key, action, now) {
-            return;
-        }
-        if self.search.is_some() {
-            return self.search_key(key, action, now);
         }
         if self.vi_view.has_command_line() {
             return self.command_line_key(key, action, now);
@@ -87,20 +57,18 @@ impl App {
     /// Returns whether a key may scroll the conversation above a question or a plan to decide on, which have the other keys.
     fn reads_above(&self, key: KeyEvent) -> bool {
         let has_modifier = key.modifiers != KeyModifiers::NONE;
-        match self.approval.is_some() || self.dialog.is_some() {
-            true => has_modifier,
-            false => self.is_deciding() && (has_modifier || matches!(key.code, KeyCode::PageUp | KeyCode::PageDown)),
+        match self.views.reading_keys() {
+            ReadingKeys::Nothing => false,
+            ReadingKeys::WithModifier => has_modifier,
+            ReadingKeys::WithModifierAndPages => {
+                has_modifier || matches!(key.code, KeyCode::PageUp | KeyCode::PageDown)
+            }
         }
     }
 
     /// Keeps the typed keys for the editor when a question appeared above it; nothing of that answers, or is sent.
     fn type_ahead(&mut self, key: KeyEvent, action: Option<Action>) {
-        let question = self.approval.as_ref().map(Approval::is_new).or(self.dialog.as_ref().map(PluginDialog::is_new));
-        let is_new = match (question, &self.picker) {
-            (Some(is_new), picker) => is_new && picker.is_none(),
-            (None, picker) => picker.as_ref().is_some_and(Picker::is_new),
-        };
-        if is_new && self.search.is_none() && self.vi.inserts() && !self.vi_view.has_command_line() {
+        if self.views.is_typed_ahead() && self.vi.inserts() && !self.vi_view.has_command_line() {
             self.composer.line_key(key, action);
         }
     }
@@ -158,11 +126,7 @@ impl App {
             Action::Ledgers => self.change_look(|look| look.has_ledgers = !look.has_ledgers),
             Action::Mouse => self.toggle_mouse(now),
             Action::Sides => self.change_look(|look| look.has_sides = !look.has_sides),
-            Action::Search => {
-                self.search = Some(Composer::default());
-                self.transcript.begin_search();
-                self.is_viewing = self.settings.is_inline;
-            }
+            Action::Search => self.begin_search(None),
             Action::Copy => self.copy(now),
             Action::CopyCode => self.copy_code(1, now),
             Action::Redraw => self.requests.push(UiRequest::Redraw),
@@ -317,35 +281,5 @@ impl App {
         }
         let exits = self.settings.keys.says(Action::Cancel, "press ", "again to exit");
         self.hint = Some((exits, now + TWICE));
-    }
-
-    fn search_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) {
-        if key.code == KeyCode::Enter && self.end_vi_search(now) {
-            return;
-        }
-        let Some(query) = &mut self.search else { return };
-        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Esc => (self.search, self.vi_view.searching) = (None, None),
-            KeyCode::Char('c' | 'g') if is_control => (self.search, self.vi_view.searching) = (None, None),
-            KeyCode::Enter | KeyCode::Up => self.find(false, now),
-            KeyCode::Char('s' | 'p' | 'r') if is_control => self.find(false, now),
-            KeyCode::Down => self.find(true, now),
-            KeyCode::Char('n') if is_control => self.find(true, now),
-            _ => {
-                let before = query.version();
-                query.line_key(key, action);
-                if query.version() != before {
-                    self.transcript.begin_search();
-                }
-            }
-        }
-    }
-
-    fn find(&mut self, is_down: bool, now: Duration) {
-        let Some(query) = &self.search else { return };
-        if !self.transcript.find(query.text(), is_down, now) {
-            self.hint(if is_down { "no match below" } else { "no match above" }, now);
-        }
     }
 }

@@ -1,10 +1,12 @@
 //! Lists for the user to pick from, and the effects of a choice.
 
 use crate::dialog::picker::{Pick, PickChoice, Picked, Picker};
+use crate::dialog::screen_view::{ReadingKeys, ScreenView, ViewFrame, ViewLayer, ViewOutcome, ViewRows};
 use crate::input::UiRequest;
-use crate::keys::KeyMap;
+use crate::keys::{Action, KeyMap};
 use crate::update::App;
 use crate::update::plan::KEEP;
+use crossterm::event::KeyEvent;
 use std::time::Duration;
 
 /// Beginning of the values of actions among commands.
@@ -12,11 +14,55 @@ const ACTION: &str = "action:";
 /// The remark about a choice that has to wait.
 const BUSY: &str = "wait for the agent, or interrupt it";
 
+impl ScreenView for Picker {
+    fn layer(&self) -> ViewLayer {
+        ViewLayer::List
+    }
+
+    fn draw_rows(&mut self, frame: ViewFrame<'_>) -> ViewRows {
+        self.draw(frame.columns, frame.height, frame.theme)
+    }
+
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome {
+        let picked = self.key(key, action, now);
+        ViewOutcome::effect(move |app, now| app.picked(picked, now))
+    }
+
+    fn take_paste(&mut self, text: &str, now: Duration) -> ViewOutcome {
+        self.paste(text, now);
+        ViewOutcome::Taken
+    }
+
+    fn take_tick(&mut self, now: Duration) -> ViewOutcome {
+        self.tick(now);
+        ViewOutcome::Taken
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.quiet_at()
+    }
+
+    fn is_new(&self) -> bool {
+        self.quiet_at().is_some()
+    }
+
+    fn reading_keys(&self) -> ReadingKeys {
+        match self.pick {
+            Pick::Plan => ReadingKeys::WithModifierAndPages,
+            _ => ReadingKeys::Nothing,
+        }
+    }
+}
+
 impl App {
+    pub(super) fn picker_mut(&mut self) -> Option<&mut Picker> {
+        self.views.get_mut()
+    }
+
     /// Opens a list, or shows another scope of the one on the screen. A directory without sessions is not a reason to
     /// list no sessions.
     pub(super) fn offer(&mut self, pick: Pick, choices: Vec<PickChoice>, now: Duration) {
-        let other_scope = self.picker.as_mut().filter(|picker| picker.pick.is_sessions() && pick.is_sessions());
+        let other_scope = self.picker_mut().filter(|picker| picker.pick.is_sessions() && pick.is_sessions());
         if let Some(picker) = other_scope {
             picker.pick = pick;
             picker.replace(choices);
@@ -25,30 +71,30 @@ impl App {
         } else if choices.is_empty() {
             return self.hint("nothing to choose from", now);
         } else {
-            self.picker = Some(Picker::new(pick, choices));
+            self.views.open(Picker::new(pick, choices));
         }
         let facts = &self.status.facts;
         let (current, mark) = match pick {
             Pick::Session | Pick::AllSessions => (&facts.session, "this conversation"),
             _ => (&facts.model, "in use"),
         };
-        self.picker.iter_mut().for_each(|picker| picker.mark(current, mark));
+        self.views.get_mut::<Picker>().into_iter().for_each(|picker| picker.mark(current, mark));
     }
 
     /// Takes the changed entries of a list over, unless it was closed meanwhile.
     pub(super) fn relist(&mut self, pick: Pick, choices: Vec<PickChoice>, now: Duration) {
-        let Some(picker) = self.picker.as_mut().filter(|picker| picker.pick == pick) else { return };
+        let Some(picker) = self.views.get_mut::<Picker>().filter(|picker| picker.pick == pick) else { return };
         if picker.replace(choices) {
             picker.mark(&self.status.facts.session, "this conversation");
         } else {
-            self.picker = None;
+            self.views.close(ViewLayer::List);
             self.hint("no sessions are left", now);
         }
     }
 
     /// Says something below the list on the screen, or else the editor.
     pub(super) fn notice(&mut self, text: String, now: Duration) {
-        match &mut self.picker {
+        match self.picker_mut() {
             Some(picker) => picker.set_notice(text),
             None => self.hint(text, now),
         }
@@ -91,7 +137,7 @@ impl App {
         let choice = match picked {
             Picked::Nothing => return,
             Picked::Closed => {
-                match self.picker.take().map(|picker| picker.pick) {
+                match self.views.take::<Picker>().map(|picker| picker.pick) {
                     Some(Pick::Plan) => self.decide_on_plan(KEEP, now),
                     _ => drop(self.submit_next(now)),
                 }
@@ -101,7 +147,7 @@ impl App {
             Picked::Queued(number, change) => return self.change_queue(number, change, now),
             other => return self.session_picked(other, now),
         };
-        let picker = self.picker.take();
+        let picker = self.views.take::<Picker>();
         match picker.as_ref().map(|picker| picker.pick) {
             Some(Pick::Settings) => picker.into_iter().for_each(|list| self.setting_picked(list, &choice.value, now)),
             Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
@@ -124,7 +170,7 @@ impl App {
     }
 
     fn session_picked(&mut self, picked: Picked, now: Duration) {
-        let list = self.picker.as_ref().map_or(Pick::Session, |picker| picker.pick);
+        let list = self.views.get::<Picker>().map_or(Pick::Session, |picker| picker.pick);
         match picked {
             Picked::Delete(id) => self.requests.push(UiRequest::DeleteSession { id, list }),
             Picked::Rename(id, name) => self.requests.push(UiRequest::RenameSession { id, name, list }),
@@ -135,7 +181,7 @@ impl App {
             }
             Picked::Fork(_) if self.status.is_busy() => self.notice(BUSY.to_owned(), now),
             Picked::Fork(id) => {
-                self.picker = None;
+                self.views.close(ViewLayer::List);
                 self.status.begin(now);
                 self.requests.push(UiRequest::Fork(id));
             }
@@ -143,9 +189,14 @@ impl App {
         }
     }
 
+    /// Shows a text about a session in the list.
+    pub(super) fn preview(&mut self, id: String, text: String) {
+        self.picker_mut().into_iter().for_each(|picker| picker.set_preview(id.clone(), text.clone()));
+    }
+
     /// Requests the preview that the list lacks, once.
     pub(super) fn watch_preview(&mut self) {
-        let lacking = self.picker.as_ref().and_then(Picker::lacks_preview);
+        let lacking = self.views.get::<Picker>().and_then(Picker::lacks_preview);
         if lacking != self.previewed.as_deref() {
             self.previewed = lacking.map(str::to_owned);
             self.requests.extend(self.previewed.clone().map(UiRequest::Preview));

@@ -22,12 +22,12 @@ use self::queue::InputQueue;
 
 use crate::commands::SlashCommand;
 use crate::composer::Composer;
-use crate::dialog::approval::{Approval, ApprovalAnswer};
-use crate::dialog::picker::Picker;
-use crate::dialog::plugin::{DialogReply, PluginDialog};
+use crate::dialog::approval::Approval;
+use crate::dialog::plugin::PluginDialog;
+use crate::dialog::screen_view::{OpenViews, ViewLayer};
 use crate::highlight::HighlightJob;
 use crate::input::{Facts, Input, UiRequest};
-use crate::keys::KeyMap;
+use crate::keys::{Action, KeyMap};
 use crate::links::Links;
 use crate::shorten::short;
 use crate::status::{StatusSegment, WorkStatus, time};
@@ -106,13 +106,9 @@ pub struct App {
     pub(crate) transcript: Transcript,
     pub(crate) composer: Composer,
     pub(crate) status: WorkStatus,
-    pub(crate) approval: Option<Approval>,
-    /// The dialog of a plugin; never together with an approval.
-    pub(crate) dialog: Option<PluginDialog>,
-    pub(crate) picker: Option<Picker>,
+    /// Questions, lists and pages on the screen.
+    pub(crate) views: OpenViews,
     pub(crate) popup: Option<Popup>,
-    /// The words that the transcript is searched for, while they are written.
-    pub(crate) search: Option<Composer>,
     /// Messages and commands that wait for the end of the work in progress, and messages that the agent has not read yet.
     pub(crate) queue: InputQueue,
     /// A remark below the editor, and the time when it disappears.
@@ -155,8 +151,6 @@ pub struct App {
 /// State of vi keys outside of the message.
 #[derive(Debug, Default)]
 pub(crate) struct ViView {
-    /// A search is typed, downwards if true.
-    pub(crate) searching: Option<bool>,
     /// The last search, and its direction.
     last_search: Option<(String, bool)>,
     /// The message, while the editor has the command line.
@@ -176,11 +170,8 @@ impl App {
             settings,
             composer: Composer::default(),
             status: WorkStatus::default(),
-            approval: None,
-            dialog: None,
-            picker: None,
+            views: OpenViews::default(),
             popup: None,
-            search: None,
             queue: InputQueue::default(),
             hint: None,
             height: 1,
@@ -229,6 +220,7 @@ impl App {
                 self.status.cached_at = None;
                 self.transcript.history(&events);
                 self.agents = AgentsView::default();
+                self.views.close(ViewLayer::Page);
                 self.agents.tree.replace(&events);
                 if self.settings.is_inline {
                     self.transcript.settle_history();
@@ -242,21 +234,10 @@ impl App {
                 self.show_page(text, now);
             }
             Input::Facts(facts) => self.take_facts(facts),
-            Input::Question(question) => {
-                self.popup = None;
-                self.approval = Some(Approval::new(question));
-                self.notify("a tool call waits for your approval");
-            }
-            Input::Dialog(id, dialog) => {
-                self.popup = None;
-                self.dialog = Some(PluginDialog::new(id, dialog));
-                self.notify("a plugin asks you");
-            }
+            Input::Question(question) => self.show_question(Approval::new(question)),
+            Input::Dialog(id, dialog) => self.show_question(PluginDialog::new(id, dialog)),
             Input::Segment { plugin, text } => self.status.set_segment(plugin, text),
-            Input::Withdrawn(id) => {
-                drop(self.approval.take_if(|approval| approval.id() == id));
-                drop(self.dialog.take_if(|dialog| dialog.id() == id));
-            }
+            Input::Withdrawn(id) => self.views.withdraw(id),
             Input::Paste(text) => self.paste(&text, now),
             Input::Insert(text) => self.composer.set(&text),
             Input::Offer(text) => self.offer_message(&text, now),
@@ -268,9 +249,7 @@ impl App {
                 (self.files, self.is_cut) = (paths, is_cut);
                 self.files_arrived();
             }
-            Input::Preview { id, text } => {
-                self.picker.iter_mut().for_each(|picker| picker.set_preview(id.clone(), text.clone()));
-            }
+            Input::Preview { id, text } => self.preview(id, text),
             Input::Choices(pick, choices) => self.offer(pick, choices, now),
             Input::Relisted(pick, choices) => self.relist(pick, choices, now),
             Input::Remark(text) => self.notice(text, now),
@@ -306,23 +285,14 @@ impl App {
             (false, _) => None,
         };
         let hint = self.hint.as_ref().map(|(_, until)| *until);
-        let approval = self.approval.as_ref().and_then(Approval::deadline);
-        let dialog = self.dialog.as_ref().and_then(PluginDialog::deadline);
-        let picker = self.picker.as_ref().and_then(Picker::deadline);
         let has_age = self.settings.status.contains(&StatusSegment::CacheAge);
         let cache = self.status.cache_deadline(now).filter(|_| has_age);
-        [frame, hint, approval, dialog, picker, cache, self.draft.1].into_iter().flatten().min()
+        [frame, hint, self.views.deadline(), cache, self.draft.1].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Duration) {
         self.hint.take_if(|(_, until)| now >= *until);
-        if let Some(answer) = self.approval.as_mut().and_then(|approval| approval.tick(now)) {
-            self.answer(answer);
-        }
-        if let Some(reply) = self.dialog.as_mut().and_then(|dialog| dialog.tick(now)) {
-            self.reply(reply);
-        }
-        self.picker.iter_mut().for_each(|picker| picker.tick(now));
+        self.tick_views(now);
         if self.draft.1.take_if(|at| now >= *at).is_some() {
             self.save_draft();
         }
@@ -357,7 +327,7 @@ impl App {
         self.take_over_sent();
         let began = self.status.end();
         self.account(began.map(|began| now.saturating_sub(began)));
-        (self.approval, self.dialog) = (None, None);
+        self.views.close_questions();
         self.quitting = None;
         self.planning.is_writing = false;
         self.release_mode();
@@ -372,24 +342,26 @@ impl App {
         }
     }
 
-    fn notify(&mut self, text: &str) {
+    pub(crate) fn notify(&mut self, text: &str) {
         if self.settings.notify_after.is_some() && !self.is_focused {
             self.requests.push(UiRequest::Notify(text.to_owned()));
         }
     }
 
-    fn hint(&mut self, text: impl Into<String>, now: Duration) {
+    pub(crate) fn hint(&mut self, text: impl Into<String>, now: Duration) {
         self.hint = Some((text.into(), now + HINT));
     }
 
-    fn answer(&mut self, answer: ApprovalAnswer) {
-        let Some(approval) = self.approval.take() else { return };
-        self.requests.push(UiRequest::Answer(approval.id(), answer));
+    /// Closes the view in a layer with a request to the host.
+    pub(crate) fn close_with(&mut self, layer: ViewLayer, request: UiRequest) {
+        self.views.close(layer);
+        self.requests.push(request);
     }
 
-    fn reply(&mut self, reply: DialogReply) {
-        let Some(dialog) = self.dialog.take() else { return };
-        self.requests.push(UiRequest::Reply(dialog.id(), reply));
+    /// Interrupts the work because of a key that a question was shown for. Another one quits if it cancels.
+    pub(crate) fn interrupt_at_question(&mut self, action: Option<Action>, now: Duration) {
+        self.quitting = (action == Some(Action::Cancel)).then_some(now);
+        self.requests.push(UiRequest::Interrupt);
     }
 
     fn terminal(&mut self, event: &TerminalEvent, now: Duration) {
@@ -404,24 +376,19 @@ impl App {
     }
 
     fn paste(&mut self, text: &str, now: Duration) {
-        if let Some(dialog) = &mut self.dialog {
-            return dialog.paste(text, now);
+        if self.give_views(now, |view| view.take_paste(text, now)) {
+            return;
         }
-        match (&mut self.approval, &mut self.picker, &mut self.search) {
-            (Some(approval), ..) => approval.paste(text, now),
-            (_, Some(picker), _) => picker.paste(text, now),
-            (.., Some(search)) => search.line_paste(text),
+        match picture(text) {
             _ if self.vi_view.has_command_line() => self.composer.line_paste(text),
-            _ => match picture(text) {
-                Some(path) => {
-                    let before = self.composer.text()[..self.composer.cursor()].chars().next_back();
-                    // Only a name at the beginning of a word attaches its picture.
-                    let blank = if before.is_none_or(char::is_whitespace) { "" } else { " " };
-                    self.composer.insert(&format!("{blank}{path}"));
-                }
-                None if self.composer.paste(text) => self.hint_at_block(text.len(), now),
-                None => {}
-            },
+            Some(path) => {
+                let before = self.composer.text()[..self.composer.cursor()].chars().next_back();
+                // Only a name at the beginning of a word attaches its picture.
+                let blank = if before.is_none_or(char::is_whitespace) { "" } else { " " };
+                self.composer.insert(&format!("{blank}{path}"));
+            }
+            None if self.composer.paste(text) => self.hint_at_block(text.len(), now),
+            None => {}
         }
     }
 
@@ -451,7 +418,7 @@ impl App {
     /// Returns whether [`App::draw`] has to show the whole conversation on a separate screen, although the form is
     /// inline.
     pub fn is_viewing(&self) -> bool {
-        self.is_viewing || (self.settings.is_inline && self.agents.is_shown())
+        self.is_viewing || (self.settings.is_inline && self.shows_agents())
     }
 
     /// Returns the state that the status line shows.

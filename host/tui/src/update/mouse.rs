@@ -3,11 +3,12 @@
 //!
 //! No click answers a question, because it may be meant for the previous screen.
 
+use crate::dialog::screen_view::{ReadingKeys, ViewLayer};
 use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::transcript::RowPosition;
 use crate::update::App;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use std::time::Duration;
 
 /// Rows of one step of the wheel.
@@ -43,18 +44,8 @@ impl App {
     }
 
     fn wheel(&mut self, is_down: bool, now: Duration) {
-        if self.agents.is_listing() && self.approval.is_none() && self.picker.is_none() {
-            let code = if is_down { KeyCode::Down } else { KeyCode::Up };
-            self.agents_key(KeyEvent::new(code, KeyModifiers::NONE), None, now);
-            return;
-        }
-        let is_reading = self.approval.is_some() || self.dialog.is_some() || self.is_deciding();
-        if let Some(picker) = self.picker.as_mut().filter(|_| !is_reading) {
-            let code = if is_down { KeyCode::Down } else { KeyCode::Up };
-            let picked = picker.key(KeyEvent::new(code, KeyModifiers::NONE), None, now);
-            return self.picked(picked, now);
-        }
-        if !is_reading && self.select_completion(is_down) {
+        let is_reading = self.views.reading_keys() != ReadingKeys::Nothing;
+        if self.wheel_in_view(is_down, now) || (!is_reading && self.select_completion(is_down)) {
             return;
         }
         self.scroll_by(if is_down { STEP } else { -STEP }, now);
@@ -117,7 +108,7 @@ impl App {
     fn find_place(&mut self, row: usize, now: Duration) -> Option<RowPosition> {
         // Completions cover the end of the transcript.
         let is_free = self.popup.is_none() && row < self.height;
-        let is_free = is_free && !self.agents.is_listing();
+        let is_free = is_free && !self.views.has(ViewLayer::Page);
         let shown = is_free.then(|| self.transcript.visible(self.height, now))?;
         shown.get(row).map(|(place, _)| *place)
     }

@@ -152,9 +152,9 @@ impl App {
         UiRequest::Plan { text, file }
     }
 
-    /// Returns whether the list below a plan is on the screen. The plan can be scrolled meanwhile.
+    /// Returns whether the list below a plan is on the screen.
     pub(super) fn is_deciding(&self) -> bool {
-        self.picker.as_ref().is_some_and(|picker| picker.pick == Pick::Plan)
+        self.views.get::<Picker>().is_some_and(|picker| picker.pick == Pick::Plan)
     }
 
     /// Shows a plan from its beginning and asks how to continue.
@@ -167,7 +167,7 @@ impl App {
             self.transcript.show_last();
         }
         self.planning = Planning { file: Some(file), text, is_on: self.planning.is_on, ..Planning::default() };
-        self.picker = Some(self.ways().appears_at(now));
+        self.views.open(self.ways().appears_at(now));
     }
 
     /// Lists the ways to continue with the plan.
@@ -197,7 +197,7 @@ impl App {
     pub(super) fn decide_on_plan(&mut self, value: &str, now: Duration) {
         let Some(file) = self.planning.file.clone() else { return };
         if let Some(reason) = self.planning.unsaved.clone().filter(|_| value == EXECUTE) {
-            self.picker = Some(self.ways_after(reason));
+            self.views.open(self.ways_after(reason));
             return;
         }
         match value {
@@ -245,7 +245,7 @@ impl App {
                 self.planning.text.clone_from(text);
                 self.requests.push(UiRequest::SavePlan { file, text: text.clone() });
             }
-            (Err(problem), Some(_)) => self.picker = Some(self.ways_after(problem.clone()).appears_at(now)),
+            (Err(problem), Some(_)) => self.views.open(self.ways_after(problem.clone()).appears_at(now)),
             (_, None) => {}
         }
         true
@@ -257,7 +257,7 @@ impl App {
             return self.transcript.note(Tone::Error, reason);
         }
         self.planning.unsaved = Some(reason.clone());
-        self.picker = Some(self.ways_after(reason).appears_at(now));
+        self.views.open(self.ways_after(reason).appears_at(now));
     }
 
     /// Plans a task, or toggles plan mode without one.

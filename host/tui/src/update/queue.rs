@@ -5,6 +5,7 @@
 
 use crate::commands::{command_of, is_message};
 use crate::dialog::picker::{OfQueue, Pick, PickChoice, Picker};
+use crate::dialog::screen_view::ViewLayer;
 use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::transcript::Tone;
@@ -261,7 +262,7 @@ impl App {
     pub(super) fn list_queue(&mut self, now: Duration) {
         match self.queue.is_empty() {
             true => self.hint("nothing waits", now),
-            false => self.picker = Some(Picker::new(Pick::Queue, self.queued())),
+            false => self.views.open(Picker::new(Pick::Queue, self.queued())),
         }
     }
 
@@ -277,8 +278,10 @@ impl App {
     /// Takes the changes of the queue over into its list, if that is on the screen.
     fn relist_queue(&mut self) {
         let queued = self.queued();
-        let is_list = |picker: &mut Picker| picker.pick == Pick::Queue && !picker.replace(queued);
-        drop(self.picker.take_if(is_list));
+        let list = self.picker_mut().filter(|picker| picker.pick == Pick::Queue);
+        if list.is_some_and(|list| !list.replace(queued)) {
+            self.views.close(ViewLayer::List);
+        }
     }
 
     /// Puts a queued text into the editor. The text written there can be brought back if both do not fit.
@@ -308,9 +311,9 @@ impl App {
         if let Some(text) = self.queue.remove_text(number) {
             self.composer.keep(&text);
             let removed = self.settings.keys.says(Action::Yank, "removed; ", "in the editor brings it back");
-            match self.picker.as_mut().filter(|_| !self.queue.is_empty()) {
-                Some(picker) => picker.set_notice(removed),
-                None => self.hint(removed, now),
+            match self.queue.is_empty() {
+                true => self.hint(removed, now),
+                false => self.notice(removed, now),
             }
         }
     }
@@ -319,7 +322,7 @@ impl App {
     fn steer_queued(&mut self, number: u64) {
         match self.queue.waiting.iter().any(|(other, text)| *other == number && is_message(text)) {
             true => self.requests.extend(self.queue.steer(number)),
-            false => self.picker.iter_mut().for_each(|picker| picker.set_notice(WAITS)),
+            false => self.picker_mut().into_iter().for_each(|picker| picker.set_notice(WAITS)),
         }
     }
 

@@ -101,7 +101,7 @@ impl App {
             ListedSetting::ThinkingLevel => self.requests.push(UiRequest::NextThinking),
             ListedSetting::Keys => return self.list_keys(now),
         }
-        self.picker = Some(picker);
+        self.views.open(picker);
         self.relist(Pick::Settings, self.setting_choices(), now);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::commands::command_of;
 use crate::composer::Composer;
+use crate::dialog::screen_view::ViewLayer;
 use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::update::{App, ViView};
@@ -90,8 +91,7 @@ impl App {
             ConversationKey::Copy => self.act(Action::Copy, now),
             ConversationKey::CopyCode => self.act(Action::CopyCode, now),
             ConversationKey::SearchDown | ConversationKey::SearchUp => {
-                self.act(Action::Search, now);
-                self.vi_view.searching = Some(action == ConversationKey::SearchDown);
+                self.begin_search(Some(action == ConversationKey::SearchDown));
             }
             ConversationKey::Next => self.search_again(times, true, now),
             ConversationKey::Previous => self.search_again(times, false, now),
@@ -105,14 +105,14 @@ impl App {
         self.view_elsewhere();
     }
 
-    /// Ends the typing of a search that a key of vi began, and shows its first match. Returns `false` for another search.
-    pub(super) fn end_vi_search(&mut self, now: Duration) -> bool {
-        let Some(is_down) = self.vi_view.searching.take() else { return false };
-        let typed = self.search.take().map(|query| query.text().to_owned()).filter(|text| !text.is_empty());
-        let text = typed.or_else(|| self.vi_view.last_search.take().map(|(text, _)| text));
+    /// Ends the typing of a search that a key of vi began, and shows its first match.
+    pub(crate) fn end_vi_search(&mut self, typed: String, is_down: bool, now: Duration) {
+        self.views.close(ViewLayer::Line);
+        let text = Some(typed)
+            .filter(|text| !text.is_empty())
+            .or_else(|| self.vi_view.last_search.take().map(|(text, _)| text));
         self.vi_view.last_search = text.map(|text| (text, is_down));
         self.search_again(1, true, now);
-        true
     }
 
     /// Shows the next match of the last search, in its direction or in the other one, around the end of the conversation.
