@@ -7,8 +7,6 @@
 use crate::composer::{Composer, is_plain};
 use crate::dialog::approval_question::{ApprovalAnswer, ApprovalQuestion};
 use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
-use crate::dialog::screen_view::{ReadingKeys, ScreenView, ViewFrame, ViewLayer, ViewOutcome, ViewRows};
-use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
@@ -67,15 +65,18 @@ impl Approval {
         }
     }
 
-    /// Returns the outcome of an answer.
-    fn answered(&self, answer: Option<ApprovalAnswer>, action: Option<Action>) -> ViewOutcome {
-        let (id, Some(answer)) = (self.question.id, answer) else { return ViewOutcome::Taken };
-        ViewOutcome::effect(move |app, now| {
-            if answer == ApprovalAnswer::Interrupt {
-                app.interrupt_at_question(action, now);
-            }
-            app.close_with(ViewLayer::Question, UiRequest::Answer(id, answer));
-        })
+    pub(crate) fn id(&self) -> u64 {
+        self.question.id
+    }
+
+    /// Returns whether keys have not counted yet, so that they are still meant for the previous screen.
+    pub(crate) fn is_new(&self) -> bool {
+        self.keys.is_new()
+    }
+
+    /// Returns the time when [`Self::tick`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.keys.deadline()
     }
 
     /// Takes a key. Returns the answer if there is one.
@@ -233,51 +234,6 @@ impl Approval {
         };
         rows.push(Row::from_pieces([StyledPiece::new(keys, theme.strong)]));
         rows
-    }
-}
-
-impl ScreenView for Approval {
-    fn layer(&self) -> ViewLayer {
-        ViewLayer::Question
-    }
-
-    fn draw_rows(&mut self, frame: ViewFrame<'_>) -> ViewRows {
-        self.draw(frame.columns, frame.height, frame.theme, frame.now)
-    }
-
-    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome {
-        let answer = self.key(key, action, now);
-        self.answered(answer, action)
-    }
-
-    fn take_paste(&mut self, text: &str, now: Duration) -> ViewOutcome {
-        self.paste(text, now);
-        ViewOutcome::Taken
-    }
-
-    fn take_tick(&mut self, now: Duration) -> ViewOutcome {
-        let answer = self.tick(now);
-        self.answered(answer, None)
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        self.keys.deadline()
-    }
-
-    fn is_new(&self) -> bool {
-        self.keys.is_new()
-    }
-
-    fn question_id(&self) -> Option<u64> {
-        Some(self.question.id)
-    }
-
-    fn announcement(&self) -> Option<&'static str> {
-        Some("a tool call waits for your approval")
-    }
-
-    fn reading_keys(&self) -> ReadingKeys {
-        ReadingKeys::WithModifier
     }
 }
 

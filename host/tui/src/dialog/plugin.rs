@@ -8,8 +8,6 @@ use crate::composer::{Composer, is_plain};
 use crate::dialog::approval::guest;
 use crate::dialog::key_guard::{BURST, KeyGuard, SEVERAL_KEYS};
 use crate::dialog::picker::{PickChoice, list};
-use crate::dialog::screen_view::{ReadingKeys, ScreenView, ViewFrame, ViewLayer, ViewOutcome, ViewRows};
-use crate::input::UiRequest;
 use crate::keys::Action;
 use crate::rows::{Lead, Row, StyledPiece, wrap};
 use crate::theme::Theme;
@@ -72,10 +70,18 @@ impl PluginDialog {
         }
     }
 
-    /// Returns the outcome of a reply.
-    fn replied(&self, reply: Option<DialogReply>) -> ViewOutcome {
-        let (id, Some(reply)) = (self.id, reply) else { return ViewOutcome::Taken };
-        ViewOutcome::effect(move |app, _| app.close_with(ViewLayer::Dialog, UiRequest::Reply(id, reply)))
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns whether keys have not counted yet, so that they are still meant for the previous screen.
+    pub(crate) fn is_new(&self) -> bool {
+        self.keys.is_new()
+    }
+
+    /// Returns the time when [`Self::tick`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.keys.deadline()
     }
 
     /// Takes a key. Only keys that close the dialog answer at once.
@@ -246,58 +252,6 @@ impl PluginDialog {
             DialogKind::Select(_) => "  ↑↓ enter   esc closes, ctrl+x: no dialogs of this plugin".into(),
             DialogKind::Input(_) => "  enter sends   esc closes, ctrl+x: no dialogs of this plugin".into(),
         }
-    }
-}
-
-impl ScreenView for PluginDialog {
-    fn layer(&self) -> ViewLayer {
-        ViewLayer::Dialog
-    }
-
-    fn draw_rows(&mut self, frame: ViewFrame<'_>) -> ViewRows {
-        self.draw(frame.columns, frame.height, frame.theme, frame.now)
-    }
-
-    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome {
-        if key.modifiers != KeyModifiers::CONTROL || key.code != KeyCode::Char('c') {
-            let reply = self.key(key, action, now);
-            return self.replied(reply);
-        }
-        let request = UiRequest::Reply(self.id, Err(DialogError::Dismissed));
-        ViewOutcome::effect(move |app, now| {
-            app.interrupt_at_question(action, now);
-            app.close_with(ViewLayer::Dialog, request);
-        })
-    }
-
-    fn take_paste(&mut self, text: &str, now: Duration) -> ViewOutcome {
-        self.paste(text, now);
-        ViewOutcome::Taken
-    }
-
-    fn take_tick(&mut self, now: Duration) -> ViewOutcome {
-        let reply = self.tick(now);
-        self.replied(reply)
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        self.keys.deadline()
-    }
-
-    fn is_new(&self) -> bool {
-        self.keys.is_new()
-    }
-
-    fn question_id(&self) -> Option<u64> {
-        Some(self.id)
-    }
-
-    fn announcement(&self) -> Option<&'static str> {
-        Some("a plugin asks you")
-    }
-
-    fn reading_keys(&self) -> ReadingKeys {
-        ReadingKeys::WithModifier
     }
 }
 

@@ -1,22 +1,21 @@
 //! The contract of a view, and the views that are open.
 //!
 //! A view takes the place of the editor, or of the whole conversation, and gets the keys first. It has no access to
-//! the [`App`]: an input that changes more than the view itself returns a [`ViewEffect`], which runs when the view is
+//! the app `A`: an input that changes more than the view itself returns a [`ViewEffect`], which runs when the view is
 //! back in its place. [`OpenViews`] keeps at most one view in each [`ViewLayer`], and the app treats views only by
 //! their layers.
 
 use crate::keys::Action;
 use crate::rows::Row;
 use crate::theme::Theme;
-use crate::update::App;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyEvent;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
 /// The effect of an input of a view on the rest of the UI.
-pub(crate) type ViewEffect = Box<dyn FnOnce(&mut App, Duration)>;
+pub(crate) type ViewEffect<A> = Box<dyn FnOnce(&mut A, Duration)>;
 /// Rows of a view, and the place of the cursor among them.
 pub(crate) type ViewRows = (Vec<Row>, Option<(usize, usize)>);
 
@@ -47,18 +46,18 @@ pub(crate) enum ReadingKeys {
 }
 
 /// The response of a view to an input.
-pub(crate) enum ViewOutcome {
+pub(crate) enum ViewOutcome<A> {
     /// The input is not for this view.
     Passed,
     /// The view has taken the input.
     Taken,
     /// The view has taken the input, which changes the rest of the UI.
-    Effect(ViewEffect),
+    Effect(ViewEffect<A>),
 }
 
-impl ViewOutcome {
+impl<A> ViewOutcome<A> {
     /// Creates an outcome with an effect.
-    pub(crate) fn effect(effect: impl FnOnce(&mut App, Duration) + 'static) -> Self {
+    pub(crate) fn effect(effect: impl FnOnce(&mut A, Duration) + 'static) -> Self {
         Self::Effect(Box::new(effect))
     }
 }
@@ -74,7 +73,7 @@ pub(crate) struct ViewFrame<'a> {
 }
 
 /// A view on the screen.
-pub(crate) trait ScreenView: Any + Debug + Send {
+pub(crate) trait ScreenView<A>: Any + Debug + Send {
     /// Returns its place. Another view of the same layer replaces it.
     fn layer(&self) -> ViewLayer;
 
@@ -82,15 +81,15 @@ pub(crate) trait ScreenView: Any + Debug + Send {
     fn draw_rows(&mut self, frame: ViewFrame<'_>) -> ViewRows;
 
     /// Takes a key, and its action in the editor.
-    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome;
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome<A>;
 
     /// Takes pasted text.
-    fn take_paste(&mut self, _text: &str, _now: Duration) -> ViewOutcome {
+    fn take_paste(&mut self, _text: &str, _now: Duration) -> ViewOutcome<A> {
         ViewOutcome::Passed
     }
 
     /// Takes the passage of time, which is due at [`Self::deadline`].
-    fn take_tick(&mut self, _now: Duration) -> ViewOutcome {
+    fn take_tick(&mut self, _now: Duration) -> ViewOutcome<A> {
         ViewOutcome::Passed
     }
 
@@ -125,26 +124,32 @@ pub(crate) trait ScreenView: Any + Debug + Send {
     }
 
     /// Draws a page in place of the conversation.
-    fn draw_page(&self, _app: &App, _columns: usize, _height: usize, _now: Duration) -> Option<Vec<Row>> {
+    fn draw_page(&self, _app: &A, _columns: usize, _height: usize, _now: Duration) -> Option<Vec<Row>> {
         None
     }
 
     /// Returns the rows of the page that a question below it leaves on a screen of `height` rows.
-    fn page_rows(&self, _app: &App, _height: usize) -> Option<usize> {
+    fn page_rows(&self, _app: &A, _height: usize) -> Option<usize> {
         None
     }
 }
 
 /// A view of any type.
-pub(crate) type AnyView = dyn ScreenView;
+pub(crate) type AnyView<A> = dyn ScreenView<A>;
 
 /// The open views, at most one in each layer.
-#[derive(Debug, Default)]
-pub(crate) struct OpenViews(BTreeMap<ViewLayer, Box<AnyView>>);
+#[derive(Debug)]
+pub(crate) struct OpenViews<A: 'static>(BTreeMap<ViewLayer, Box<AnyView<A>>>);
 
-impl OpenViews {
+impl<A: 'static> Default for OpenViews<A> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<A: 'static> OpenViews<A> {
     /// Opens a view in place of another one in its layer.
-    pub(crate) fn open(&mut self, view: impl ScreenView) {
+    pub(crate) fn open(&mut self, view: impl ScreenView<A>) {
         self.0.insert(view.layer(), Box::new(view));
     }
 
@@ -182,32 +187,32 @@ impl OpenViews {
         self.0.last_key_value().map(|(layer, _)| *layer)
     }
 
-    pub(crate) fn top_mut(&mut self) -> Option<&mut AnyView> {
+    pub(crate) fn top_mut(&mut self) -> Option<&mut AnyView<A>> {
         self.from_top_mut().next()
     }
 
     /// Returns the views, the one above all others first.
-    pub(crate) fn from_top(&self) -> impl Iterator<Item = &AnyView> {
+    pub(crate) fn from_top(&self) -> impl Iterator<Item = &AnyView<A>> {
         self.0.values().rev().map(|view| &**view)
     }
 
     /// Returns the views, the one above all others first.
-    pub(crate) fn from_top_mut(&mut self) -> impl Iterator<Item = &mut AnyView> {
+    pub(crate) fn from_top_mut(&mut self) -> impl Iterator<Item = &mut AnyView<A>> {
         self.0.values_mut().rev().map(|view| &mut **view)
     }
 
     /// Returns the open view of a type.
-    pub(crate) fn get<V: ScreenView>(&self) -> Option<&V> {
+    pub(crate) fn get<V: ScreenView<A>>(&self) -> Option<&V> {
         self.from_top().find_map(|view| (view as &dyn Any).downcast_ref())
     }
 
     /// Returns the open view of a type.
-    pub(crate) fn get_mut<V: ScreenView>(&mut self) -> Option<&mut V> {
+    pub(crate) fn get_mut<V: ScreenView<A>>(&mut self) -> Option<&mut V> {
         self.from_top_mut().find_map(|view| (view as &mut dyn Any).downcast_mut())
     }
 
     /// Closes the view of a type and returns it.
-    pub(crate) fn take<V: ScreenView>(&mut self) -> Option<V> {
+    pub(crate) fn take<V: ScreenView<A>>(&mut self) -> Option<V> {
         let layer = self.get::<V>()?.layer();
         let view: Box<dyn Any> = self.0.remove(&layer)?;
         view.downcast().ok().map(|view| *view)
@@ -221,58 +226,12 @@ impl OpenViews {
     /// Returns whether a key was typed for the editor before the view above all others was visible.
     pub(crate) fn is_typed_ahead(&self) -> bool {
         let mut views = self.from_top();
-        let takes_text = |view: &AnyView| matches!(view.layer(), ViewLayer::Line | ViewLayer::List);
+        let takes_text = |view: &AnyView<A>| matches!(view.layer(), ViewLayer::Line | ViewLayer::List);
         views.next().is_some_and(ScreenView::is_new) && !views.any(takes_text)
     }
 
     /// Returns the keys that scroll the conversation.
     pub(crate) fn reading_keys(&self) -> ReadingKeys {
         self.from_top().next().map_or(ReadingKeys::Nothing, ScreenView::reading_keys)
-    }
-}
-
-impl App {
-    /// Shows a question of the host.
-    pub(crate) fn show_question(&mut self, view: impl ScreenView) {
-        self.popup = None;
-        let announcement = view.announcement();
-        self.views.open(view);
-        announcement.into_iter().for_each(|text| self.notify(text));
-    }
-
-    /// Gives an input to the views, from the top, until one takes it. Returns whether one did.
-    pub(crate) fn give_views(&mut self, now: Duration, mut input: impl FnMut(&mut AnyView) -> ViewOutcome) -> bool {
-        let outcome = self.views.from_top_mut().map(&mut input).find(|outcome| !matches!(outcome, ViewOutcome::Passed));
-        match outcome {
-            Some(ViewOutcome::Effect(effect)) => effect(self, now),
-            Some(ViewOutcome::Taken) => {}
-            Some(ViewOutcome::Passed) | None => return false,
-        }
-        true
-    }
-
-    /// Tells all views that time has passed.
-    pub(crate) fn tick_views(&mut self, now: Duration) {
-        let outcomes: Vec<ViewOutcome> = self.views.from_top_mut().map(|view| view.take_tick(now)).collect();
-        for outcome in outcomes {
-            if let ViewOutcome::Effect(effect) = outcome {
-                effect(self, now);
-            }
-        }
-    }
-
-    /// Moves in a page or a list by the wheel. Returns whether one is open for that.
-    pub(crate) fn wheel_in_view(&mut self, is_down: bool, now: Duration) -> bool {
-        let (views, is_reading) = (&self.views, self.views.reading_keys() != ReadingKeys::Nothing);
-        let layer = match (views.has(ViewLayer::List), views.has(ViewLayer::Page)) {
-            (true, _) if !is_reading => ViewLayer::List,
-            (false, true) if !views.has(ViewLayer::Question) => ViewLayer::Page,
-            _ => return false,
-        };
-        let key = KeyEvent::new(if is_down { KeyCode::Down } else { KeyCode::Up }, KeyModifiers::NONE);
-        self.give_views(now, |view| match view.layer() == layer {
-            true => view.take_key(key, None, now),
-            false => ViewOutcome::Passed,
-        })
     }
 }

@@ -36,13 +36,13 @@ impl App {
 }
 
 impl SearchLine {
-    fn find(&self, is_down: bool) -> ViewOutcome {
+    fn find(&self, is_down: bool) -> ViewOutcome<App> {
         let words = self.query.text().to_owned();
-        ViewOutcome::effect(move |app, now| app.find(&words, is_down, now))
+        ViewOutcome::effect(move |app: &mut App, now| app.find(&words, is_down, now))
     }
 }
 
-impl ScreenView for SearchLine {
+impl ScreenView<App> for SearchLine {
     fn layer(&self) -> ViewLayer {
         ViewLayer::Line
     }
@@ -65,16 +65,16 @@ impl ScreenView for SearchLine {
         (vec![row], Some((0, left + drawn.cursor.1)))
     }
 
-    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, _now: Duration) -> ViewOutcome {
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, _now: Duration) -> ViewOutcome<App> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (key.code, self.vi_direction) {
             (KeyCode::Enter, Some(is_down)) => {
                 let words = self.query.text().to_owned();
-                ViewOutcome::effect(move |app, now| app.end_vi_search(words, is_down, now))
+                ViewOutcome::effect(move |app: &mut App, now| app.end_vi_search(words, is_down, now))
             }
-            (KeyCode::Esc, _) => ViewOutcome::effect(|app, _| app.views.close(ViewLayer::Line)),
+            (KeyCode::Esc, _) => ViewOutcome::effect(|app: &mut App, _| app.views.close(ViewLayer::Line)),
             (KeyCode::Char('c' | 'g'), _) if is_control => {
-                ViewOutcome::effect(|app, _| app.views.close(ViewLayer::Line))
+                ViewOutcome::effect(|app: &mut App, _| app.views.close(ViewLayer::Line))
             }
             (KeyCode::Enter | KeyCode::Up, _) => self.find(false),
             (KeyCode::Char('s' | 'p' | 'r'), _) if is_control => self.find(false),
@@ -85,13 +85,13 @@ impl ScreenView for SearchLine {
                 self.query.line_key(key, action);
                 match self.query.version() == before {
                     true => ViewOutcome::Taken,
-                    false => ViewOutcome::effect(|app, _| app.transcript.begin_search()),
+                    false => ViewOutcome::effect(|app: &mut App, _| app.transcript.begin_search()),
                 }
             }
         }
     }
 
-    fn take_paste(&mut self, text: &str, _now: Duration) -> ViewOutcome {
+    fn take_paste(&mut self, text: &str, _now: Duration) -> ViewOutcome<App> {
         self.query.line_paste(text);
         ViewOutcome::Taken
     }

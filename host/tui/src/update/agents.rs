@@ -46,7 +46,7 @@ impl AgentsView {
     }
 }
 
-impl ScreenView for TreePage {
+impl ScreenView<App> for TreePage {
     fn layer(&self) -> ViewLayer {
         ViewLayer::Page
     }
@@ -57,15 +57,15 @@ impl ScreenView for TreePage {
         (vec![Row::from_pieces([keys])], None)
     }
 
-    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, _now: Duration) -> ViewOutcome {
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, _now: Duration) -> ViewOutcome<App> {
         let ending = self.ending.take();
-        let select = |by: isize| ViewOutcome::effect(move |app, _| app.select_agent(by));
+        let select = |by: isize| ViewOutcome::effect(move |app: &mut App, _| app.select_agent(by));
         match (key.code, action) {
             (KeyCode::Esc | KeyCode::Char('q'), _) | (_, Some(Action::Agents)) => {
-                ViewOutcome::effect(|app, _| app.close_agents())
+                ViewOutcome::effect(|app: &mut App, _| app.close_agents())
             }
             (KeyCode::Char('c'), _) if key.modifiers == KeyModifiers::CONTROL => {
-                ViewOutcome::effect(|app, _| app.close_agents())
+                ViewOutcome::effect(|app: &mut App, _| app.close_agents())
             }
             (KeyCode::Up | KeyCode::Char('k'), _) => select(-1),
             (KeyCode::Down | KeyCode::Char('j'), _) => select(1),
@@ -74,7 +74,7 @@ impl ScreenView for TreePage {
             (KeyCode::Home | KeyCode::Char('g'), _) => select(isize::MIN),
             (KeyCode::End | KeyCode::Char('G'), _) => select(isize::MAX),
             (KeyCode::Enter | KeyCode::Char('m'), _) => ViewOutcome::effect(App::read_agent),
-            (KeyCode::Char('x'), _) => ViewOutcome::effect(move |app, now| app.end_agent(ending, now)),
+            (KeyCode::Char('x'), _) => ViewOutcome::effect(move |app: &mut App, now| app.end_agent(ending, now)),
             _ if is_plain(key) => ViewOutcome::Taken,
             _ => ViewOutcome::Passed,
         }

@@ -14,7 +14,7 @@ const ACTION: &str = "action:";
 /// The remark about a choice that has to wait.
 const BUSY: &str = "wait for the agent, or interrupt it";
 
-impl ScreenView for Picker {
+impl ScreenView<App> for Picker {
     fn layer(&self) -> ViewLayer {
         ViewLayer::List
     }
@@ -23,17 +23,17 @@ impl ScreenView for Picker {
         self.draw(frame.columns, frame.height, frame.theme)
     }
 
-    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome {
+    fn take_key(&mut self, key: KeyEvent, action: Option<Action>, now: Duration) -> ViewOutcome<App> {
         let picked = self.key(key, action, now);
-        ViewOutcome::effect(move |app, now| app.picked(picked, now))
+        ViewOutcome::effect(move |app: &mut App, now| app.picked(picked, now))
     }
 
-    fn take_paste(&mut self, text: &str, now: Duration) -> ViewOutcome {
+    fn take_paste(&mut self, text: &str, now: Duration) -> ViewOutcome<App> {
         self.paste(text, now);
         ViewOutcome::Taken
     }
 
-    fn take_tick(&mut self, now: Duration) -> ViewOutcome {
+    fn take_tick(&mut self, now: Duration) -> ViewOutcome<App> {
         self.tick(now);
         ViewOutcome::Taken
     }

@@ -10,9 +10,11 @@ mod keys;
 mod lists;
 mod mouse;
 mod plan;
+mod questions;
 mod queue;
 mod settings_list;
 mod vi_keys;
+mod views;
 
 pub(crate) use self::completion::Popup;
 
@@ -27,7 +29,7 @@ use crate::dialog::plugin::PluginDialog;
 use crate::dialog::screen_view::{OpenViews, ViewLayer};
 use crate::highlight::HighlightJob;
 use crate::input::{Facts, Input, UiRequest};
-use crate::keys::{Action, KeyMap};
+use crate::keys::KeyMap;
 use crate::links::Links;
 use crate::shorten::short;
 use crate::status::{StatusSegment, WorkStatus, time};
@@ -107,7 +109,7 @@ pub struct App {
     pub(crate) composer: Composer,
     pub(crate) status: WorkStatus,
     /// Questions, lists and pages on the screen.
-    pub(crate) views: OpenViews,
+    pub(crate) views: OpenViews<App>,
     pub(crate) popup: Option<Popup>,
     /// Messages and commands that wait for the end of the work in progress, and messages that the agent has not read yet.
     pub(crate) queue: InputQueue,
@@ -342,7 +344,7 @@ impl App {
         }
     }
 
-    pub(crate) fn notify(&mut self, text: &str) {
+    fn notify(&mut self, text: &str) {
         if self.settings.notify_after.is_some() && !self.is_focused {
             self.requests.push(UiRequest::Notify(text.to_owned()));
         }
@@ -350,18 +352,6 @@ impl App {
 
     pub(crate) fn hint(&mut self, text: impl Into<String>, now: Duration) {
         self.hint = Some((text.into(), now + HINT));
-    }
-
-    /// Closes the view in a layer with a request to the host.
-    pub(crate) fn close_with(&mut self, layer: ViewLayer, request: UiRequest) {
-        self.views.close(layer);
-        self.requests.push(request);
-    }
-
-    /// Interrupts the work because of a key that a question was shown for. Another one quits if it cancels.
-    pub(crate) fn interrupt_at_question(&mut self, action: Option<Action>, now: Duration) {
-        self.quitting = (action == Some(Action::Cancel)).then_some(now);
-        self.requests.push(UiRequest::Interrupt);
     }
 
     fn terminal(&mut self, event: &TerminalEvent, now: Duration) {
