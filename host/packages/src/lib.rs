@@ -32,7 +32,7 @@ pub use index::{IndexEntry, PackageIndex, compare_versions};
 pub use json::parse_strict;
 pub use lock::{KnownAuthor, LockError, LockedComponent, LockedPackage, LockedRelease, PluginLock};
 pub use marketplace::{Marketplace, MarketplaceEntry, MarketplaceSource};
-pub use oci::{OciManifest, OciReference, component_manifest};
+pub use oci::{ArtifactContent, OciManifest, OciReference, artifact_manifest};
 pub use package::{ComponentFacts, ComponentReader, Package, PackageError, PackagedComponent};
 pub use project::{ProjectPackage, ProjectPackages};
 pub use release::SignedRelease;

@@ -3,6 +3,7 @@
 use crate::digest::sha256_hex;
 use crate::json::parse_strict;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt;
 use url::Url;
 
@@ -12,6 +13,11 @@ const COMPONENT: &str = "application/wasm";
 const ARCHIVE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// Media type of the config of components, as `wkg` writes it.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+/// Media type of the config of archives, which have none, and the type of artifact that a manifest with it has to name.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+const PACKAGE: &str = "application/vnd.dev.pinion.package.v1";
+/// Time of the creation in the config of components.
+const CREATED: &str = "1970-01-01T00:00:00Z";
 /// Annotation with a signature in the format of minisign.
 const SIGNATURE: &str = "dev.pinion.minisig";
 
@@ -147,24 +153,56 @@ impl OciManifest {
     }
 }
 
-/// Returns the manifest and the config of an artifact with one component or archive, for publishing.
-pub fn component_manifest(
-    content: &[u8],
-    is_archive: bool,
-    version: &str,
-    signature: Option<&str>,
-) -> (Value, Vec<u8>) {
-    let kind = if is_archive { ARCHIVE } else { COMPONENT };
-    let layer = format!("sha256:{}", sha256_hex(content));
-    // Without a time, so that the same content is the same artifact.
-    let config = json!({ "architecture": "wasm", "os": "wasip2", "layerDigests": [layer] }).to_string().into_bytes();
+/// The one layer of an artifact.
+#[derive(Debug, Clone, Copy)]
+pub enum ArtifactContent<'a> {
+    /// A component with the names of its imports and exports.
+    Component {
+        /// Its bytes.
+        bytes: &'a [u8],
+        /// Names of its imports.
+        imports: &'a BTreeSet<String>,
+        /// Names of its exports.
+        exports: &'a BTreeSet<String>,
+    },
+    /// An archive of a package.
+    Archive(&'a [u8]),
+}
+
+/// Returns the manifest and the config of an artifact, for publishing.
+///
+/// A component has the layout that `wkg` writes and reads. The time of its creation is always the same, so that the same
+/// content is the same artifact.
+pub fn artifact_manifest(content: ArtifactContent<'_>, version: &str, signature: Option<&str>) -> (Value, Vec<u8>) {
+    let (ArtifactContent::Component { bytes, .. } | ArtifactContent::Archive(bytes)) = content;
+    let layer = format!("sha256:{}", sha256_hex(bytes));
+    let (kind, config_kind, config) = match content {
+        ArtifactContent::Component { imports, exports, .. } => {
+            let config = json!({
+                "created": CREATED,
+                "author": null,
+                "architecture": "wasm",
+                "os": "wasip2",
+                "layerDigests": [layer],
+                "component": { "exports": exports, "imports": imports, "target": null },
+            });
+            (COMPONENT, CONFIG, config)
+        }
+        ArtifactContent::Archive(_) => (ARCHIVE, EMPTY, json!({})),
+    };
+    let config = config.to_string().into_bytes();
     let mut manifest = json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST,
-        "config": { "mediaType": CONFIG, "digest": format!("sha256:{}", sha256_hex(&config)), "size": config.len() },
-        "layers": [{ "mediaType": kind, "digest": layer, "size": content.len() }],
+        "config": {
+            "mediaType": config_kind, "digest": format!("sha256:{}", sha256_hex(&config)), "size": config.len(),
+        },
+        "layers": [{ "mediaType": kind, "digest": layer, "size": bytes.len() }],
         "annotations": { "org.opencontainers.image.version": version },
     });
+    if matches!(content, ArtifactContent::Archive(_)) {
+        manifest["artifactType"] = json!(PACKAGE);
+    }
     if let Some(signature) = signature {
         manifest["annotations"][SIGNATURE] = json!(signature);
     }

@@ -199,6 +199,14 @@ impl Inspection {
         Self::read(bytes, Some(path))
     }
 
+    /// Returns the names of a component's imports and exports, as the binary has them.
+    ///
+    /// # Errors
+    /// The bytes are not a component.
+    pub fn interfaces(bytes: &[u8]) -> Result<[BTreeSet<String>; 2], ManifestError> {
+        Sections::read(bytes).map(|sections| [sections.imports, sections.exports])
+    }
+
     fn read(bytes: &[u8], path: Option<&Path>) -> Result<Self, ManifestError> {
         let sections = Sections::read(bytes)?;
         let is_ours = |name: &String| our_interface(name).is_some() || hook_interface(name).is_some();

@@ -2,10 +2,11 @@
 
 use crate::support::{PlainReader, component, files, package};
 use pinion_packages::{
-    Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageError, PackageFiles, PackageIndex,
-    PackageSource, compare_versions, component_manifest, is_on_this_machine, parse_strict, sha256_hex,
+    ArtifactContent, Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageError, PackageFiles,
+    PackageIndex, PackageSource, artifact_manifest, compare_versions, is_on_this_machine, parse_strict, sha256_hex,
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const AGENT: &str =
@@ -175,9 +176,19 @@ fn versions_are_compared_by_their_numbers() {
 #[test]
 fn registry_that_sends_other_content_is_refused() {
     let content = component("greet 1.0.0");
-    let (manifest, config) = component_manifest(&content, false, "1.0.0", Some("signature"));
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let (imports, exports) = (names(&["wasi:io/poll@0.2.0"]), names(&["pinion:plugin/tools@0.1.0"]));
+    let layer = ArtifactContent::Component { bytes: &content, imports: &imports, exports: &exports };
+    let (manifest, config) = artifact_manifest(layer, "1.0.0", Some("signature"));
     let text = manifest.to_string();
-    assert_eq!(component_manifest(&content, false, "1.0.0", Some("signature")), (manifest.clone(), config));
+    assert_eq!(artifact_manifest(layer, "1.0.0", Some("signature")), (manifest.clone(), config.clone()));
+    let about: Value = serde_json::from_slice(&config).unwrap();
+    // `wkg` reads no config without a time, and its format requires the world of a component.
+    assert!(about["created"].is_string() && about["component"]["exports"][0] == "pinion:plugin/tools@0.1.0", "{about}");
+    assert_eq!(manifest["config"]["digest"], format!("sha256:{}", sha256_hex(&config)));
+    let (archive, empty) = artifact_manifest(ArtifactContent::Archive(&content), "1.0.0", None);
+    assert_eq!((empty.as_slice(), archive["artifactType"].is_string()), (b"{}".as_slice(), true));
+    assert!(OciManifest::parse(archive.to_string().as_bytes(), &OciReference::parse("h/a:1").unwrap()).is_ok());
     let digest = sha256_hex(text.as_bytes());
     let pinned = OciReference::parse(&format!("h/a:1@sha256:{digest}")).unwrap();
     let parsed = OciManifest::parse(text.as_bytes(), &pinned).unwrap();

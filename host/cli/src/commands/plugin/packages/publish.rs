@@ -10,7 +10,7 @@ use pinion_console::output::{json, note, print, text, written};
 use pinion_egress::Request;
 use pinion_files::AtomicWrite;
 use pinion_packages::archive::{is_archive, pack};
-use pinion_packages::{OciReference, SigningKey, component_manifest, sha256_hex};
+use pinion_packages::{ArtifactContent, OciReference, SigningKey, artifact_manifest, sha256_hex};
 use pinion_plugin_runtime::Inspection;
 use serde_json::json;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub(super) async fn publish(
     let public = key.public();
     note(&text!("Users will be asked:\n{}", about(&fetched, Some(public.as_str()))));
     let place = match (to, out) {
-        (Some(to), _) => push(to, &content, is_archive, &package.version, &signature).await?,
+        (Some(to), _) => push(to, &content, is_archive, (&package.version, &signature)).await?,
         (None, Some(out)) => {
             let end = if is_archive { "tar.gz" } else { "wasm" };
             let file = base.workspace.join(out).join(format!("{}-{}.{end}", package.name, package.version));
@@ -78,10 +78,19 @@ pub(super) async fn publish(
 }
 
 /// Pushes the content as an artifact. Returns its reference with the digest of its manifest.
-async fn push(to: &str, content: &[u8], is_archive: bool, version: &str, signature: &str) -> Result<String> {
+async fn push(to: &str, content: &[u8], is_archive: bool, (version, signature): (&str, &str)) -> Result<String> {
     let text = to.strip_prefix("oci://").ok_or_else(|| Failure::usage(format!("`{to}` does not begin with oci://")))?;
     let reference = OciReference::parse(text).map_err(Failure::usage)?;
-    let (manifest, config) = component_manifest(content, is_archive, version, Some(signature));
+    let (imports, exports);
+    let layer = match is_archive {
+        true => ArtifactContent::Archive(content),
+        false => {
+            let interfaces = Inspection::interfaces(content);
+            [imports, exports] = interfaces.map_err(|error| Failure::failed("not a component").because(error))?;
+            ArtifactContent::Component { bytes: content, imports: &imports, exports: &exports }
+        }
+    };
+    let (manifest, config) = artifact_manifest(layer, version, Some(signature));
     let manifest = manifest.to_string().into_bytes();
     upload(&reference, &config).await?;
     upload(&reference, content).await?;
