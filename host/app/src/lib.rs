@@ -46,6 +46,7 @@ pub mod mcp {
     mod first_start;
     mod launch;
     pub mod lazy_servers;
+    mod packages;
     mod sampling;
     pub mod servers;
     mod tokens;

@@ -5,17 +5,18 @@
 //! one.
 
 use crate::files::PackageFiles;
+use crate::hooks::{PackagedHook, read_hooks};
 use crate::json::parse_strict;
 use crate::package::{PackageError, is_package_name};
+use crate::servers::{PackagedServer, ServerList};
 use serde_json::Value;
 
 /// Manifest of Agent Plugins 1.0.
-const AGENT_PLUGIN: &str = "plugin.json";
+pub(crate) const AGENT_PLUGIN: &str = "plugin.json";
 /// Manifests of the formats whose other members this program does not use.
-const VENDORS: &[&str] = &[".claude-plugin/plugin.json", ".codex-plugin/plugin.json", ".plugin/plugin.json"];
+pub(crate) const VENDORS: &[&str] = &[".claude-plugin/plugin.json", ".codex-plugin/plugin.json", ".plugin/plugin.json"];
 /// The schema that version 1.0.0 names.
 const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
-const SERVERS_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
 /// Members of version 1.0.0, which has no others.
 const MEMBERS: &[&str] = &[
     "$schema",
@@ -31,11 +32,12 @@ const MEMBERS: &[&str] = &[
 ];
 /// Directory of the parts of a package that only this program uses.
 pub(crate) const OWN_DIRECTORY: &str = "dev.pinion";
+/// The member of `extensions` for this program, which can give servers a network (`mcpServers.NAME.network`).
+const EXTENSION: &str = "dev.pinion";
 /// Directories of prompts; Claude calls them commands.
 const PROMPTS: &[&str] = &["prompts", "commands"];
 /// Parts of other programs' plugins that this program does not use.
 const UNUSED: &[(&str, &str)] = &[
-    ("hooks/hooks.json", "its hooks are scripts"),
     (".lsp.json", "language servers are not supported"),
     ("agents", "its agents are not supported"),
     ("bin", "its programs are not put on the PATH"),
@@ -51,24 +53,33 @@ pub(crate) struct Layout {
     pub(crate) components: Vec<String>,
     pub(crate) has_skills: bool,
     pub(crate) prompts: Vec<String>,
-    pub(crate) servers: Option<String>,
+    pub(crate) servers: Vec<PackagedServer>,
+    pub(crate) hooks: Vec<PackagedHook>,
     pub(crate) notices: Vec<String>,
 }
 
 /// Finds the parts of a package.
 pub(crate) fn read_layout(files: &PackageFiles) -> Result<Layout, PackageError> {
     let mut layout = Layout::default();
-    let mut first = None;
+    let (mut first, mut access) = (None, Value::Null);
+    let (mut servers, mut hooks) = (ServerList::default(), Vec::new());
     if let Some(text) = files.get(AGENT_PLUGIN) {
         let manifest = parse(AGENT_PLUGIN, text)?;
         check_agent_plugin(&manifest, &mut layout.notices).map_err(|problem| broken(AGENT_PLUGIN, problem))?;
         layout.merge_manifest(AGENT_PLUGIN, &manifest, &mut first)?;
+        access = manifest["extensions"][EXTENSION]["mcpServers"].clone();
     }
+    servers.read_files(files, &access, &mut layout.notices)?;
     for path in VENDORS {
         if let Some(text) = files.get(path) {
-            layout.merge_manifest(path, &parse(path, text)?, &mut first)?;
+            let manifest = parse(path, text)?;
+            layout.merge_manifest(path, &manifest, &mut first)?;
+            servers.read_member(files, path, &manifest["mcpServers"], &mut layout.notices)?;
+            hooks.push(((*path).to_owned(), manifest["hooks"].clone()));
         }
     }
+    layout.servers = servers.servers;
+    layout.hooks = read_hooks(files, &hooks, &mut layout.notices);
     let is_ours = |path: &str| {
         path.strip_prefix(OWN_DIRECTORY).is_some_and(|rest| rest.starts_with('/') && rest.matches('/').count() == 1)
     };
@@ -85,7 +96,6 @@ pub(crate) fn read_layout(files: &PackageFiles) -> Result<Layout, PackageError> 
         files.paths().any(is_prompt)
     };
     layout.prompts = PROMPTS.iter().filter(has_prompts).map(|directory| (*directory).to_owned()).collect();
-    layout.find_servers(files);
     for (path, reason) in UNUSED {
         let is_there =
             |found: &str| found == *path || found.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
@@ -126,20 +136,6 @@ impl Layout {
             }
         }
         Ok(())
-    }
-
-    /// Finds the file of MCP servers. One that breaks its format is not used; the rest of the package is.
-    fn find_servers(&mut self, files: &PackageFiles) {
-        for path in ["mcp.json", ".mcp.json"] {
-            let Some(text) = files.get(path) else { continue };
-            match parse_strict(text).and_then(|servers| check_servers(path, &servers)) {
-                Ok(()) => {
-                    self.servers = Some(path.to_owned());
-                    return;
-                }
-                Err(problem) => self.notices.push(format!("`{path}` is not used: {problem}")),
-            }
-        }
     }
 }
 
@@ -192,16 +188,5 @@ fn check_agent_plugin(manifest: &Value, notices: &mut Vec<String>) -> Result<(),
         Ok(())
     } else {
         Err(format!("`{}` is not a valid name", name.escape_debug()))
-    }
-}
-
-/// Checks the frame of a file of MCP servers. Each server is checked when it is used.
-fn check_servers(path: &str, servers: &Value) -> Result<(), String> {
-    if path == "mcp.json" && servers.get("$schema").is_some_and(|schema| schema != SERVERS_SCHEMA) {
-        return Err("its version is not that of plugin.json".to_owned());
-    }
-    match servers.get("mcpServers").and_then(Value::as_object) {
-        Some(servers) if !servers.is_empty() => Ok(()),
-        _ => Err("it names no server".to_owned()),
     }
 }

@@ -99,12 +99,31 @@ pub struct LockedRelease {
     /// Directories of prompts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<String>,
-    /// File of MCP servers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub servers: Option<String>,
+    /// File of MCP servers, as earlier versions recorded it. It switched none on.
+    #[serde(default, rename = "servers", skip_serializing)]
+    pub(crate) former_servers: Option<String>,
     /// Components.
     #[serde(default, rename = "component", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<LockedComponent>,
+    /// MCP servers.
+    #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<LockedServer>,
+}
+
+/// An MCP server of a release, as the user agreed to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LockedServer {
+    /// Name in the package.
+    pub name: String,
+    /// Entry in the form of `mcp.json`, as [`crate::PackagedServer`] has it.
+    pub entry: String,
+    /// Variables of the environment whose values it gets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+    /// True if the user agreed to it and did not switch it off.
+    #[serde(default)]
+    pub enabled: bool,
 }
 
 /// A component of a release, with the authority that it asked for and got.
@@ -175,6 +194,11 @@ impl LockedPackage {
 }
 
 impl LockedRelease {
+    /// Returns the MCP server of this name.
+    pub fn server(&self, name: &str) -> Option<&LockedServer> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+
     /// Returns the component of this name.
     pub fn component(&self, name: &str) -> Option<&LockedComponent> {
         self.components.iter().find(|component| component.name == name)
@@ -234,6 +258,11 @@ impl PluginLock {
     /// Returns whether the file names unfinished work, without checking its seal.
     pub(crate) fn may_have_pending(path: &Path) -> bool {
         read_text(path).ok().flatten().is_some_and(|text| text.contains(PENDING))
+    }
+
+    /// Returns whether the file may name a release with an MCP server, without parsing it.
+    pub(crate) fn may_have_servers(path: &Path) -> bool {
+        read_text(path).ok().flatten().is_some_and(|text| text.contains("\n[[package.release.server]]"))
     }
 
     /// Reads a file whose seal does not matter, to show it to the user.

@@ -1,12 +1,17 @@
 //! `marketplace.json`: the lists of plugins of Claude and Codex.
 
+use crate::files::PackageFiles;
 use crate::json::parse_strict;
-use crate::package::is_package_name;
+use crate::layout::{AGENT_PLUGIN, VENDORS};
+use crate::package::{PackageError, is_package_name};
 use crate::source::checked_url;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Maximum entries.
 const MAX_ENTRIES: usize = 5_000;
+
+/// Members of an entry that a manifest may have, too, and that this program reads.
+const MEMBERS: [&str; 2] = ["mcpServers", "hooks"];
 
 /// A list of plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +35,34 @@ pub struct MarketplaceEntry {
     pub description: String,
     /// The place of the plugin.
     pub source: MarketplaceSource,
+    /// Members that a manifest may have, too: servers and hooks.
+    members: Map<String, Value>,
+}
+
+impl MarketplaceEntry {
+    /// Gives a plugin without a manifest one with the members of the entry. Returns a notice if the plugin has a manifest,
+    /// which counts alone.
+    ///
+    /// # Errors
+    /// The files have no place for a manifest.
+    pub fn complete(&self, files: &mut PackageFiles) -> Result<Option<String>, PackageError> {
+        if self.members.is_empty() {
+            return Ok(None);
+        }
+        let manifests = std::iter::once(&AGENT_PLUGIN).chain(VENDORS);
+        if let Some(manifest) = manifests.into_iter().find(|path| files.get(path).is_some()) {
+            let names: Vec<&str> = self.members.keys().map(String::as_str).collect();
+            let (names, entry) = (names.join(" and "), &self.name);
+            return Ok(Some(format!("{names} of the entry `{entry}` are not used: the plugin has `{manifest}`")));
+        }
+        let mut manifest = self.members.clone();
+        manifest.insert("name".to_owned(), self.name.clone().into());
+        if let Some(version) = &self.version {
+            manifest.insert("version".to_owned(), version.clone().into());
+        }
+        files.insert(VENDORS[0], Value::Object(manifest).to_string().into_bytes())?;
+        Ok(None)
+    }
 }
 
 /// The place of a plugin of a list.
@@ -93,6 +126,7 @@ fn read_entry(entry: &Value, root: &str) -> Result<MarketplaceEntry, String> {
         version: line("version"),
         description: line("description").unwrap_or_default(),
         source: read_source(&entry["source"], root)?,
+        members: MEMBERS.iter().filter_map(|member| Some(((*member).to_owned(), entry.get(member)?.clone()))).collect(),
     })
 }
 

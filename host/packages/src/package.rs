@@ -2,7 +2,9 @@
 
 use crate::digest::blake3_hex;
 use crate::files::PackageFiles;
+use crate::hooks::PackagedHook;
 use crate::layout::{Layout, read_layout};
+use crate::servers::PackagedServer;
 use std::io;
 
 /// Reads the description that a component carries, without compiling or running it.
@@ -65,8 +67,10 @@ pub struct Package {
     pub has_skills: bool,
     /// Directories of prompts.
     pub prompts: Vec<String>,
-    /// File of its MCP servers.
-    pub servers: Option<String>,
+    /// Its MCP servers.
+    pub servers: Vec<PackagedServer>,
+    /// Its hooks for other programs, which are not used.
+    pub hooks: Vec<PackagedHook>,
     /// Parts of the package that are not used, with the reason.
     pub notices: Vec<String>,
 }
@@ -148,7 +152,7 @@ impl Package {
     /// # Errors
     /// The files are no package, or a part of it breaks the rules. Then nothing of it is used.
     pub fn read(files: PackageFiles, fallback: &str, reader: &dyn ComponentReader) -> Result<Self, PackageError> {
-        let Layout { name, version, description, components, has_skills, prompts, servers, notices } =
+        let Layout { name, version, description, components, has_skills, prompts, servers, hooks, notices } =
             read_layout(&files)?;
         let components = components.into_iter().map(|path| read_component(&files, path, reader));
         let components: Vec<PackagedComponent> = components.collect::<Result<_, _>>()?;
@@ -161,7 +165,7 @@ impl Package {
                 return Err(PackageError::SameName { name: own.clone() });
             }
         }
-        if components.is_empty() && !has_skills && prompts.is_empty() && servers.is_none() {
+        if components.is_empty() && !has_skills && prompts.is_empty() && servers.is_empty() {
             return Err(PackageError::Empty);
         }
         let only = if let [only] = &components[..] { Some(&only.facts) } else { None };
@@ -178,7 +182,7 @@ impl Package {
         let version = version.or_else(|| only.map(|facts| facts.version.clone())).unwrap_or_else(|| "0.0.0".to_owned());
         let description = description.or_else(|| only.map(|facts| facts.description.clone())).unwrap_or_default();
         let digest = files.digest();
-        Ok(Self { name, version, description, files, digest, components, has_skills, prompts, servers, notices })
+        Ok(Self { name, version, description, files, digest, components, has_skills, prompts, servers, hooks, notices })
     }
 }
 

@@ -5,10 +5,12 @@
 //! components have to be copied to the plugin directory; the next process that opens the store completes an interrupted
 //! copy. The user agreed to each component in the directory, with the grants of its version.
 
-use crate::digest::{blake3_hex, tree_digest};
-use crate::lock::{LockError, LockedComponent, LockedPackage, LockedRelease, PendingWork, PluginLock};
+use crate::digest::blake3_hex;
+use crate::lock::{LockError, LockedComponent, LockedPackage, LockedRelease, LockedServer, PendingWork, PluginLock};
 use crate::package::{ComponentReader, Package};
+use crate::servers::PackagedServer;
 use crate::store_error::StoreError;
+use crate::store_servers::{check_directory, make_executable};
 use pinion_files::open::{create_directory, open_regular, read_limited};
 use pinion_files::{AtomicWrite, Durability};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +54,9 @@ pub struct InstallRequest<'a> {
     pub granted: BTreeMap<String, Vec<String>>,
     /// Capabilities that the user grants to the components of the active release now, which the lock remembers.
     pub current: BTreeMap<String, Vec<String>>,
+    /// Names of the MCP servers that the user agreed to now. Other servers of the package are switched on only if the active
+    /// release has the same one, switched on.
+    pub servers: Vec<String>,
     /// Digest of the active release that the user compared it with; `None` for a package that was not installed.
     pub seen: Option<String>,
     /// Time of the installation, in seconds since 1970.
@@ -59,7 +64,19 @@ pub struct InstallRequest<'a> {
 }
 
 impl InstallRequest<'_> {
-    fn release(&self) -> LockedRelease {
+    /// Returns the release for the lock. `active` is the one before.
+    fn release(&self, active: Option<&LockedRelease>) -> LockedRelease {
+        let server = |server: &PackagedServer| {
+            let PackagedServer { name, entry, variables } = server.clone();
+            let known = active.and_then(|active| active.server(&name));
+            // A server that the user switched off stays off.
+            let enabled = match known {
+                Some(known) if known.entry == entry => known.enabled,
+                Some(known) => known.enabled && self.servers.contains(&name),
+                None => self.servers.contains(&name),
+            };
+            LockedServer { name, entry, variables, enabled }
+        };
         let component = |component: &crate::package::PackagedComponent| LockedComponent {
             name: component.facts.name.clone(),
             path: component.path.clone(),
@@ -77,8 +94,9 @@ impl InstallRequest<'_> {
             for_project: false,
             skills: self.package.has_skills,
             prompts: self.package.prompts.clone(),
-            servers: self.package.servers.clone(),
+            former_servers: None,
             components: self.package.components.iter().map(component).collect(),
+            servers: self.package.servers.iter().map(server).collect(),
         }
     }
 }
@@ -132,7 +150,8 @@ impl PackageStore {
         }
         self.add_content(&mut lock, request, reader)?;
         remember(&mut lock, &package.name, &request.current);
-        let release = request.release();
+        let active = lock.package(&package.name).and_then(LockedPackage::active_release);
+        let release = request.release(active);
         match lock.packages.iter_mut().find(|known| known.name == package.name) {
             Some(known) => known.add(release),
             None => lock.packages.push(LockedPackage {
@@ -285,6 +304,10 @@ impl PackageStore {
         Ok(problems)
     }
 
+    pub(crate) fn lock_file(&self) -> &Path {
+        &self.paths.lock
+    }
+
     /// Returns the directory of a version.
     pub fn directory(&self, digest: &str) -> PathBuf {
         self.paths.store.join(digest)
@@ -306,7 +329,7 @@ impl PackageStore {
     }
 
     /// Holds the lock of the store until the result is dropped.
-    fn hold(&self) -> Result<File, StoreError> {
+    pub(crate) fn hold(&self) -> Result<File, StoreError> {
         let directory = self.paths.lock.parent().unwrap_or(Path::new("."));
         let path = self.paths.lock.with_extension("lock-held");
         let failed = |cause| StoreError::Io { path: path.clone(), cause };
@@ -317,7 +340,7 @@ impl PackageStore {
     }
 
     /// Reads the lock file and completes unfinished work. The caller holds the lock.
-    fn settled(&self) -> Result<PluginLock, StoreError> {
+    pub(crate) fn settled(&self) -> Result<PluginLock, StoreError> {
         let mut lock = self.read()?;
         if lock.has_pending() {
             self.settle(&mut lock)?;
@@ -408,17 +431,12 @@ impl PackageStore {
             create_directory(file.parent().unwrap_or(&root)).map_err(failed)?;
             AtomicWrite::private().durability(Durability::Content).replace(&file, bytes).map_err(failed)?;
         }
-        Ok(())
+        make_executable(package, &root)
     }
 
     /// Checks that the files of a version have its digest, without missing or additional files.
     fn check_tree(&self, release: &LockedRelease) -> Result<(), StoreError> {
-        let root = self.directory(&release.digest);
-        let tampered = || StoreError::Tampered { path: root.clone() };
-        let files = crate::files::PackageFiles::read_directory(&root).map_err(|_| tampered())?;
-        let files: BTreeMap<String, Vec<u8>> =
-            files.iter().map(|(path, bytes)| (path.to_owned(), bytes.to_owned())).collect();
-        if tree_digest(&files) == release.digest { Ok(()) } else { Err(tampered()) }
+        check_directory(&self.directory(&release.digest))
     }
 
     /// Checks that the names of a package and of its components belong to nothing else.
@@ -463,7 +481,7 @@ impl PackageStore {
         }
     }
 
-    fn write(&self, lock: &mut PluginLock) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, lock: &mut PluginLock) -> Result<(), StoreError> {
         lock.write(&self.paths.lock, &self.key).map_err(|cause| self.lock_error(cause))
     }
 

@@ -4,6 +4,7 @@ mod many;
 mod pairs;
 mod projects;
 mod registry;
+mod servers;
 mod values;
 
 use pinion_tests::{Ended, Pinion, guest};

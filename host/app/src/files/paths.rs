@@ -116,6 +116,15 @@ impl Paths {
         self.data.join("packages/store")
     }
 
+    /// The directory that the programs of a package may write to. Updates keep it.
+    pub fn package_data(&self, package: &str) -> PathBuf {
+        self.packages_data().join(package)
+    }
+
+    pub(crate) fn packages_data(&self) -> PathBuf {
+        self.data.join("packages/data")
+    }
+
     /// The secret that seals the lock file of packages.
     pub(crate) fn package_key_file(&self) -> PathBuf {
         self.data.join("packages/seal-key")

@@ -18,6 +18,10 @@ pub fn edit<T>(
     path: &Path,
     change: impl FnOnce(&mut Editor) -> Result<(T, bool)>,
 ) -> Result<T> {
+    if scope == ConfigScope::Package {
+        let failure = Failure::usage("servers of a package are not in a file of servers");
+        return Err(failure.hint("remove the package with: pinion plugin remove"));
+    }
     let failed = |what: &str| Failure::failed(format!("could not {what} `{}`", line(&path.to_string_lossy())));
     create_directory(&base.paths.data).map_err(|error| failed("change").because(error))?;
     let _lock = lock(&base.paths.mcp_lock()).map_err(|error| failed("lock").because(error))?;
@@ -31,7 +35,7 @@ pub fn edit<T>(
     let before = (scope == ConfigScope::Project && base.config.project.is_trusted())
         .then(|| ProjectContent::read(&base.workspace));
     let written = match scope {
-        ConfigScope::User => create_directory(path.parent().unwrap_or(Path::new(".")))
+        ConfigScope::User | ConfigScope::Package => create_directory(path.parent().unwrap_or(Path::new(".")))
             .and_then(|()| private::replace(path, editor.text().as_bytes())),
         ConfigScope::Project => replace_shared(path, editor.text().as_bytes()),
     };
@@ -42,7 +46,7 @@ pub fn edit<T>(
     Ok(result)
 }
 
-/// Switches a server or one of its tools on or off in a file. Returns whether the file has the server.
+/// Switches a server or one of its tools on or off, in the file that has it. Returns whether it has the server.
 ///
 /// # Errors
 /// As of [`edit`].
@@ -54,6 +58,9 @@ pub fn switch_in(
     tool: Option<&str>,
     enabled: bool,
 ) -> Result<bool> {
+    if scope == ConfigScope::Package {
+        return base.switch_package_server(name, tool, enabled);
+    }
     edit(base, scope, path, |editor| {
         let has_server = match tool {
             Some(tool) => editor.set_tool_enabled(name, tool, enabled),

@@ -1,4 +1,4 @@
-//! The files of MCP servers: the user's `mcp.json`, and the files of a trusted project.
+//! The files of MCP servers: the user's `mcp.json`, the lock file of packages, and the files of a trusted project.
 //!
 //! The user's servers win: a project cannot replace one by its name. Variables in the user's file come from the
 //! environment. A project's files get only variables that the user names under `[mcp]`, and a few that contain no
@@ -28,6 +28,7 @@ impl Base {
             Ok(None) => {}
             Err(error) => config.notices.push(format!("could not read `{}`: {error}", path.display())),
         }
+        self.add_package_servers(&mut config);
         for path in PROJECT_SERVERS {
             let Some(text) = self.config.project.text(path) else { continue };
             let source = ConfigSource { scope: ConfigScope::Project, path: PathBuf::from(path) };
@@ -74,6 +75,7 @@ impl Base {
 pub fn file_of(base: &Base, scope: ConfigScope) -> PathBuf {
     match scope {
         ConfigScope::User => base.paths.mcp_file(),
+        ConfigScope::Package => base.paths.plugin_lock_file(),
         ConfigScope::Project => base.workspace.join(PROJECT_SERVERS[1]),
     }
 }
@@ -82,6 +84,7 @@ pub fn file_of(base: &Base, scope: ConfigScope) -> PathBuf {
 pub fn file_with(base: &Base, source: &ConfigSource) -> PathBuf {
     match source.scope {
         ConfigScope::User => source.path.clone(),
+        ConfigScope::Package => base.paths.plugin_lock_file(),
         ConfigScope::Project => base.workspace.join(Path::new(&source.path)),
     }
 }

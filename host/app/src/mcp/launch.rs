@@ -5,6 +5,7 @@
 
 use crate::approve::audit::Audit;
 use crate::mcp::first_start::{FirstBytes, FirstStart};
+use crate::mcp::packages::PackageDirectories;
 use crate::process::confinement::{Planned, SandboxedPrograms};
 use crate::process::hardening;
 use crate::process::own_command::guard_command;
@@ -43,6 +44,8 @@ pub(crate) struct ServerLauncher {
     environment: BTreeMap<String, String>,
     /// Directory with one directory for each server.
     directories: PathBuf,
+    /// Directory with one directory of data for each package.
+    packages: PathBuf,
     removed: PathBuf,
     audit: Arc<Audit>,
 }
@@ -63,6 +66,7 @@ impl ServerLauncher {
                 .filter(|(name, _)| usual(name) && !base.network.credentials().hides(name))
                 .collect(),
             directories: base.paths.mcp_directories(),
+            packages: base.paths.packages_data(),
             removed: base.paths.removed(),
             audit: base.permissions.audit.clone(),
         }
@@ -96,6 +100,10 @@ impl ServerLauncher {
         self.directories.join(identity.get(..32).unwrap_or_default())
     }
 
+    fn package_of(&self, server: &ServerConfig) -> Option<PackageDirectories> {
+        PackageDirectories::of_server(&server.name, &server.source, &self.packages)
+    }
+
     /// Returns the policy of a server.
     fn plan(&self, sandbox: &SandboxedPrograms, server: &ServerConfig) -> io::Result<Planned> {
         let own = self.directory(server);
@@ -103,6 +111,10 @@ impl ServerLauncher {
         let mut planned = sandbox.policy(&own).map_err(io::Error::other)?;
         let policy = &mut planned.policy;
         policy.network = if server.network { Network::On } else { Network::Off };
+        if let Some(package) = self.package_of(server) {
+            policy.visible.extend(package.root.canonicalize());
+            policy.writable.extend(package.data.canonicalize());
+        }
         if !server.write {
             let repository = match Repository::for_workspace(&self.workspace) {
                 Repository::Elsewhere(repository) => Some(repository),
@@ -152,6 +164,9 @@ impl ServerLauncher {
         let ServerTransport::Stdio { command, args, env, cwd } = &server.transport else {
             return Err(io::Error::other("it has no command"));
         };
+        if let Some(package) = self.package_of(server) {
+            package.prepare()?;
+        }
         let directory = cwd.as_ref().map_or_else(|| self.workspace.clone(), |cwd| self.workspace.join(cwd));
         if !directory.is_dir() {
             return Err(io::Error::other(format!("no such working directory: `{}`", directory.display())));

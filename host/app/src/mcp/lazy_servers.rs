@@ -4,7 +4,8 @@ use crate::mcp::elicitation_dialogs::ServersUser;
 use crate::mcp::written::{programs, unexpanded};
 use crate::screen::Screen;
 use pinion_mcp::Servers;
-use pinion_mcp::config::{ConfigProblem, ConfigSource, ServerConfig, ServerFile};
+use pinion_mcp::config::{ConfigProblem, ConfigScope, ConfigSource, ServerConfig, ServerFile};
+use pinion_permissions::ToolName;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -18,14 +19,18 @@ pub struct LazyServers {
     pub(super) is_patient: OnceLock<()>,
 }
 
-/// The content of the files, and the state of the user's file when it was read.
+/// The content of the files, and the states of the files that are read again when they were read.
 struct KnownServers {
     config: Arc<McpConfig>,
-    state: Option<FileState>,
+    states: Vec<Option<FileState>>,
 }
 
 /// Time of the last change, length and identity of a file.
 type FileState = (Option<SystemTime>, u64, u64);
+
+fn states(paths: &[PathBuf]) -> Vec<Option<FileState>> {
+    paths.iter().map(|path| state(path)).collect()
+}
 
 fn state(path: &Path) -> Option<FileState> {
     let metadata = std::fs::metadata(path).ok()?;
@@ -52,12 +57,12 @@ impl LazyServers {
     }
 
     /// Returns the content of the files, which the first call reads.
-    pub(super) fn config(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Arc<McpConfig> {
+    pub(super) fn config(&self, paths: &[PathBuf], read: impl FnOnce() -> McpConfig) -> Arc<McpConfig> {
         let mut known = self.lock();
         let known = known.get_or_insert_with(|| {
             // A change between the two is read twice rather than never.
-            let state = state(path);
-            KnownServers { config: Arc::new(read()), state }
+            let states = states(paths);
+            KnownServers { config: Arc::new(read()), states }
         });
         known.config.clone()
     }
@@ -67,16 +72,16 @@ impl LazyServers {
         self.lock().as_ref().map(|known| known.config.clone())
     }
 
-    /// Reads the files again if the user's one changed since. Returns `None` otherwise.
-    pub(super) fn reload(&self, path: &Path, read: impl FnOnce() -> McpConfig) -> Option<Arc<McpConfig>> {
-        let now = state(path);
+    /// Reads the files again if one of `paths` changed since. Returns `None` otherwise, and else the new content and
+    /// whether the first one of `paths` changed.
+    pub(super) fn reload(&self, paths: &[PathBuf], read: impl FnOnce() -> McpConfig) -> Option<(Arc<McpConfig>, bool)> {
+        let now = states(paths);
         let mut known = self.lock();
-        if known.as_ref().is_none_or(|known| known.state == now) {
-            return None;
-        }
+        let before = known.as_ref().filter(|known| known.states != now)?;
+        let is_first = before.states.first() != now.first();
         let config = Arc::new(read());
-        *known = Some(KnownServers { config: config.clone(), state: now });
-        Some(config)
+        *known = Some(KnownServers { config: config.clone(), states: now });
+        Some((config, is_first))
     }
 
     /// Gives servers the time of a first start, which may download a program. Must be called before the servers are made.
@@ -135,15 +140,25 @@ impl FileProblem {
 }
 
 impl McpConfig {
-    /// Adds the servers of a file with this text, except those whose name an earlier file has.
+    /// Adds the servers of a file with this text, except those whose name an earlier file has. A package's server is left
+    /// out, too, if rules about its tools would be about the tools of another server.
     pub(super) fn add(&mut self, file: ServerFile, text: String, source: &ConfigSource) {
+        let rule = |name: &str| ToolName::of_server(name, "").rule();
         for server in file.servers {
-            match self.servers.iter().find(|other| other.name == server.name) {
+            let is_taken = |other: &&ServerConfig| match source.scope {
+                ConfigScope::Package => rule(&other.name) == rule(&server.name),
+                _ => other.name == server.name,
+            };
+            match self.servers.iter().find(is_taken) {
                 Some(other) => self.notices.push(format!(
-                    "MCP server `{}` of `{}` is not used: `{}` has one of this name",
+                    "MCP server `{}` of `{}` is not used: `{}` has one {}",
                     server.name,
                     source.path.display(),
-                    other.source.path.display()
+                    other.source.path.display(),
+                    match other.name == server.name {
+                        true => "of this name".to_owned(),
+                        false => format!("with a similar name, `{}`", other.name),
+                    }
                 )),
                 None => self.servers.push(server),
             }
@@ -193,20 +208,24 @@ mod tests {
     fn only_a_changed_file_is_read_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mcp.json");
+        let paths = [path.clone(), directory.path().join("plugins.lock")];
         let lazy = LazyServers::new(Arc::new(NoScreen));
         let read = |notice: &str| McpConfig { notices: vec![notice.to_owned()], ..McpConfig::default() };
-        assert!(lazy.reload(&path, || read("never read before")).is_none());
-        assert_eq!(lazy.config(&path, || read("one")).notices, ["one"]);
-        assert!(lazy.reload(&path, || read("same")).is_none());
+        assert!(lazy.reload(&paths, || read("never read before")).is_none());
+        assert_eq!(lazy.config(&paths, || read("one")).notices, ["one"]);
+        assert!(lazy.reload(&paths, || read("same")).is_none());
         fs::write(&path, "{}").unwrap();
-        assert_eq!(lazy.reload(&path, || read("two")).unwrap().notices, ["two"]);
-        assert!(lazy.reload(&path, || read("same")).is_none());
+        assert_eq!(lazy.reload(&paths, || read("two")).unwrap().0.notices, ["two"]);
+        assert!(lazy.reload(&paths, || read("same")).is_none());
         // An editor replaces the file.
         fs::write(directory.path().join("new"), "[]").unwrap();
         fs::rename(directory.path().join("new"), &path).unwrap();
-        assert_eq!(lazy.reload(&path, || read("three")).unwrap().notices, ["three"]);
+        assert_eq!(lazy.reload(&paths, || read("three")).unwrap().0.notices, ["three"]);
         fs::remove_file(&path).unwrap();
-        assert_eq!(lazy.reload(&path, || read("four")).unwrap().notices, ["four"]);
-        assert_eq!(lazy.config(&path, || read("no")).notices, ["four"]);
+        assert_eq!(lazy.reload(&paths, || read("four")).unwrap().0.notices, ["four"]);
+        assert_eq!(lazy.config(&paths, || read("no")).notices, ["four"]);
+        fs::write(&paths[1], "").unwrap();
+        let (config, is_first) = lazy.reload(&paths, || read("five")).unwrap();
+        assert_eq!((&config.notices[..], is_first), (&["five".to_owned()][..], false));
     }
 }

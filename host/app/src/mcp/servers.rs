@@ -11,6 +11,7 @@ use pinion_agent::futures_util::future::BoxFuture;
 use pinion_mcp::config::{ServerConfig, ServerTransport};
 use pinion_mcp::{CallContext, ChosenProxy, HttpSettings, Ports, RequestProgress, ServerInfo, Servers};
 use pinion_plugin_runtime::{McpCall, McpFailure, McpRequest, McpServer, McpServers};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -38,22 +39,30 @@ pub fn tokens_of(info: &ServerInfo) -> u64 {
 }
 
 impl Base {
-    /// Returns the content of the files, as they were when this or [`Base::reload_mcp`] was last called.
-    pub fn mcp_config(&self) -> Arc<McpConfig> {
-        self.mcp.config(&self.paths.mcp_file(), || self.read_mcp_config())
+    /// Returns the user's files whose changes count while a conversation runs.
+    fn watched_mcp_files(&self) -> [PathBuf; 2] {
+        [self.paths.mcp_file(), self.paths.plugin_lock_file()]
     }
 
-    /// Reads the user's file again if it changed, and adds, changes and removes servers accordingly. Those whose entries are
+    /// Returns the content of the files, as they were when this or [`Base::reload_mcp`] was last called.
+    pub fn mcp_config(&self) -> Arc<McpConfig> {
+        self.mcp.config(&self.watched_mcp_files(), || self.read_mcp_config())
+    }
+
+    /// Reads the user's file and the lock file of packages again if they changed, and adds, changes and removes servers accordingly. Those whose entries are
     /// the same keep their connections. A project's files stay as they were when the user trusted them.
     ///
     /// Returns a text for the user if something changed.
     pub fn reload_mcp(&self) -> Option<String> {
-        let config = self.mcp.reload(&self.paths.mcp_file(), || self.read_mcp_config())?;
+        let (config, is_users) = self.mcp.reload(&self.watched_mcp_files(), || self.read_mcp_config())?;
         let problems = config.all_notices().join("\n");
         let names = self.mcp_servers().replace(config.servers.clone());
-        let done = match names.is_empty() {
-            true => "`mcp.json` changed, and no server with it".to_owned(),
-            false => format!("`mcp.json` changed these MCP servers: {}", names.join(", ")),
+        let done = match (names.is_empty(), is_users) {
+            // Most installations change no server.
+            (true, false) => return None,
+            (true, true) => "`mcp.json` changed, and no server with it".to_owned(),
+            (false, true) => format!("`mcp.json` changed these MCP servers: {}", names.join(", ")),
+            (false, false) => format!("installed packages changed these MCP servers: {}", names.join(", ")),
         };
         Some(format!("{done}\n{problems}").trim_end().to_owned())
     }

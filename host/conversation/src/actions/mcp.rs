@@ -298,8 +298,9 @@ fn switch(base: &Base, agent: &Agent, arguments: &str, enabled: bool) -> Result<
         }
     };
     done.map_err(|error| CommandProblem::from_error(&error, base, name))?;
-    if config.source.scope == ConfigScope::User
-        && let Err(failure) = switch_in(base, ConfigScope::User, &file_with(base, &config.source), name, tool, enabled)
+    let scope = config.source.scope;
+    if scope != ConfigScope::Project
+        && let Err(failure) = switch_in(base, scope, &file_with(base, &config.source), name, tool, enabled)
     {
         return Ok(format!("{}\n\n(only for this session: {})", list(base, agent), line(&failure.message())));
     }

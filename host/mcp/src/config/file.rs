@@ -6,7 +6,7 @@
 use super::expand::{Lookup, Unexpanded, Variables, expand};
 use super::members::{Located, Mistake, without_comments};
 use super::oauth::OAuth;
-use super::{ConfigSource, ServerConfig, ServerTransport, ToolFilter};
+use super::{ConfigScope, ConfigSource, ServerConfig, ServerTransport, ToolFilter};
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -106,7 +106,11 @@ impl ServerFile {
         let mut problem = |line, Unexpanded { message, hint }| {
             self.problems.push(ConfigProblem { server: Some(name.to_owned()), line, message, hint });
         };
-        if let Err(why) = check_name(name) {
+        let checked = match name.split_once(':').filter(|_| source.scope == ConfigScope::Package) {
+            Some((package, server)) => check_name(package).and_then(|()| check_name(server)),
+            None => check_name(name),
+        };
+        if let Err(why) = checked {
             return problem(value.line, Unexpanded { message: why, hint: None });
         }
         let entry = match ServerEntry::read(value) {

@@ -247,6 +247,8 @@ pub enum ConfigScope {
     /// The user's own file, for all projects.
     #[default]
     User,
+    /// An installed package, whose servers are called `PACKAGE:SERVER`.
+    Package,
     /// A file of the project, which needs trust.
     Project,
 }

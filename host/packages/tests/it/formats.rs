@@ -28,8 +28,8 @@ fn package_has_components_skills_prompts_and_servers() {
     let components: Vec<&str> = package.components.iter().map(|component| component.facts.name.as_str()).collect();
     assert_eq!(components, ["greet"]);
     assert!(package.has_skills && package.prompts == ["prompts", "commands"]);
-    assert_eq!(package.servers.as_deref(), Some("mcp.json"));
-    assert_eq!(package.notices.len(), 1);
+    assert_eq!(package.servers.len(), 1);
+    assert!(package.notices.is_empty() && package.hooks.is_empty());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod archives;
 mod formats;
 mod projects;
 mod releases;
+mod servers;
 mod signing;
 mod sources;
 mod storing;

@@ -103,6 +103,7 @@ pub(crate) fn request(package: &Package, seen: Option<String>) -> InstallRequest
         signer: None,
         granted: granted.collect::<BTreeMap<_, _>>(),
         current: BTreeMap::new(),
+        servers: Vec::new(),
         seen,
         now: 1,
     }

@@ -185,12 +185,20 @@ pub(super) fn remove(base: &Base, name: &str, scope: Option<ConfigScope>) -> Res
             }
         }
     }
-    Err(unknown(base, name))
+    match name.split_once(':').filter(|_| base.read_mcp_config().find(name).is_some()) {
+        Some((package, _)) => {
+            Err(Failure::usage(format!("`{name}` belongs to the package `{package}`")).hint(format!(
+                "`pinion mcp disable {name}` switches it off, and `pinion plugin remove {package}` removes the package"
+            )))
+        }
+        None => Err(unknown(base, name)),
+    }
 }
 
 fn files(base: &Base, scope: ConfigScope) -> Vec<std::path::PathBuf> {
     match scope {
         ConfigScope::User => vec![base.paths.mcp_file()],
+        ConfigScope::Package => Vec::new(),
         ConfigScope::Project => {
             pinion_app::files::paths::PROJECT_SERVERS.iter().map(|path| base.workspace.join(path)).collect()
         }

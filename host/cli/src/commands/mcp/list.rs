@@ -137,6 +137,7 @@ fn shown(config: &McpConfig, server: &ServerConfig) -> String {
 fn scope(scope: ConfigScope) -> &'static str {
     match scope {
         ConfigScope::User => "user",
+        ConfigScope::Package => "package",
         ConfigScope::Project => "project",
     }
 }

@@ -1,5 +1,6 @@
 //! `pinion plugin list`, `info` and `check`.
 
+use super::packages::installed_parts;
 use pinion_agent::ToolDefinition;
 use pinion_agent::schema::Schemas;
 use pinion_app::failure::{Failure, Result};
@@ -106,11 +107,22 @@ pub(crate) fn silent_hooks(plugin: &PluginInfo) -> Option<String> {
 }
 
 pub(crate) async fn info(base: &Base, plugin: &str, as_json: bool) -> Result<()> {
-    let (runtime, info) = find(base, plugin).await?;
-    match as_json {
-        true => written(json(&details(&info, &runtime.all_definitions()))),
-        false => print(&about(&info, &runtime.all_definitions())),
+    let package = installed_parts(base, plugin)?;
+    let (runtime, info) = match (find(base, plugin).await, &package) {
+        (Ok(found), _) => found,
+        // A package need not have a component.
+        (Err(_), Some(package)) if as_json => return written(json(&json!({ "package": package.report }))),
+        (Err(_), Some(package)) => return print(&package.text),
+        (Err(failure), None) => return Err(failure),
+    };
+    if as_json {
+        let mut report = details(&info, &runtime.all_definitions());
+        report["package"] = json!(package.map(|package| package.report));
+        return written(json(&report));
     }
+    let mut text = about(&info, &runtime.all_definitions());
+    package.iter().for_each(|package| text.push(&package.text));
+    print(&text)
 }
 
 /// Finds a plugin by name or file, in a runtime that runs nothing.

@@ -138,6 +138,11 @@ fn install(base: &Base, fetched: &Fetched, key: Option<&str>, answers: Answers) 
         signer: signer.as_ref().map(|key| key.as_str().to_owned()),
         granted: granted.collect::<BTreeMap<_, _>>(),
         current: current.clone(),
+        // Without an answer, servers stay as they are: nothing about them grew.
+        servers: match needs_answer {
+            true => package.servers.iter().map(|server| server.name.clone()).collect(),
+            false => Vec::new(),
+        },
         seen: active.map(|active| active.digest.clone()),
         now: now(),
     };
@@ -258,7 +263,7 @@ fn check_newer(active: &LockedRelease, fetched: &Fetched) -> Result<()> {
 }
 
 /// Reads the active version from the store.
-fn read_active(store: &PackageStore, active: &LockedRelease) -> Result<Package> {
+pub(super) fn read_active(store: &PackageStore, active: &LockedRelease) -> Result<Package> {
     let files = PackageFiles::read_directory(&store.directory(&active.digest));
     let package = files.and_then(|files| Package::read(files, "package", &HostReader));
     match package {

@@ -8,7 +8,7 @@ use pinion_app::workspace_base::Base;
 use pinion_files::open::read_limited;
 use pinion_packages::archive::{is_archive, unpack};
 use pinion_packages::{
-    Marketplace, MarketplaceSource, OciManifest, OciReference, Package, PackageFiles, PackageSource,
+    Marketplace, MarketplaceEntry, MarketplaceSource, OciManifest, OciReference, Package, PackageFiles, PackageSource,
     is_on_this_machine, sha256_hex, shown_source,
 };
 use std::path::Path;
@@ -168,7 +168,7 @@ async fn from_marketplace(base: &Base, place: &str, name: &str) -> Result<Fetche
         }
         (MarketplaceSource::Directory(directory), Some(root)) => {
             let files = PackageFiles::read_directory(&root.join(directory)).map_err(|error| broken(&source, error))?;
-            read(files, &source, name, None)?
+            read_entry(entry, files, &source, None)?
         }
         (MarketplaceSource::Archive(url, digest), _) => {
             if is_remote && is_on_this_machine(url) && !is_on_this_machine(place) {
@@ -182,13 +182,37 @@ async fn from_marketplace(base: &Base, place: &str, name: &str) -> Result<Fetche
                 return Err(unusable(format!("`{}` is not the content that it names", shown_source(url))));
             }
             let digest = Some(format!("sha256:{found}"));
+            if is_archive(&content) {
+                let files = unpack(&content).map_err(|error| broken(&source, error))?;
+                let fetched = read_entry(entry, files, &source, digest)?;
+                let fetched = Fetched { origin: Some(url.clone()), content: Some(content), ..fetched };
+                return check_entry(fetched, name).map_err(unusable);
+            }
             let bytes = FetchedBytes { content, file_name: name.to_owned(), digest, signature: None, key: None };
             Fetched { origin: Some(url.clone()), ..from_bytes(bytes, &source)? }
         }
     };
-    if fetched.package.name != name {
-        return Err(unusable(format!("its entry `{name}` is a package called `{}`", fetched.package.name)));
+    check_entry(fetched, name).map_err(unusable)
+}
+
+/// Checks that an entry of a marketplace is the package of its name.
+fn check_entry(fetched: Fetched, name: &str) -> std::result::Result<Fetched, String> {
+    match fetched.package.name == name {
+        true => Ok(fetched),
+        false => Err(format!("its entry `{name}` is a package called `{}`", fetched.package.name)),
     }
+}
+
+/// Reads the files of an entry of a marketplace, with the servers and hooks of the entry if the files have no manifest.
+fn read_entry(
+    entry: &MarketplaceEntry,
+    mut files: PackageFiles,
+    source: &str,
+    source_digest: Option<String>,
+) -> Result<Fetched> {
+    let notice = entry.complete(&mut files).map_err(|error| broken(source, error))?;
+    let mut fetched = read(files, source, &entry.name, source_digest)?;
+    fetched.package.notices.extend(notice);
     Ok(fetched)
 }
 

@@ -7,7 +7,7 @@ use pinion_app::workspace_base::Base;
 use pinion_console::approve::confirm::confirm;
 use pinion_console::output::terminal::is_interactive;
 use pinion_console::output::{Text, count, json, note, print, stdout_failure, text, written};
-use pinion_packages::{LockedPackage, LockedRelease, PackageStore, shown_source};
+use pinion_packages::{LockedPackage, LockedRelease, LockedServer, PackageStore, PackagedServer, shown_source};
 use pinion_plugin_runtime::without_links;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -90,6 +90,11 @@ pub(super) fn accept(base: &Base, yes: bool) -> Result<()> {
                 let granted =
                     if component.granted.is_empty() { "nothing".to_owned() } else { component.granted.join(" ") };
                 list.line(text!("  {} is granted {}", component.name, granted));
+            }
+            for server in release.servers.iter().filter(|server| server.enabled) {
+                let LockedServer { name, entry, variables, .. } = server.clone();
+                let summary = PackagedServer { name, entry, variables }.summary();
+                list.line(text!("  MCP server {}:{} is enabled: {}", package.name, server.name, Text::block(&summary)));
             }
         }
     }

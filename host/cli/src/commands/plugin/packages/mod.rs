@@ -4,6 +4,7 @@ mod add;
 mod compare;
 mod described_tools;
 mod fetch;
+mod installed_parts;
 mod manage;
 mod project;
 mod publish;
@@ -18,6 +19,7 @@ use pinion_app::workspace_base::Base;
 use std::path::PathBuf;
 
 use self::add::Answers;
+pub(crate) use self::installed_parts::installed_parts;
 pub(crate) use self::manage::release_built;
 pub(crate) use self::project::offer_at_start;
 

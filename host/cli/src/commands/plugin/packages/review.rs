@@ -4,7 +4,7 @@ use super::fetch::{Fetched, fetch};
 use pinion_app::failure::Result;
 use pinion_app::workspace_base::Base;
 use pinion_console::output::{Text, json, left, print, text, written};
-use pinion_packages::{Package, shown_source};
+use pinion_packages::{Package, PackagedHook, shown_source};
 use pinion_plugin_runtime::Inspection;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -44,6 +44,10 @@ pub(super) fn about(fetched: &Fetched, signer: Option<&str>) -> Text {
     }
     for (name, value) in content(package) {
         line(name, &value);
+    }
+    package.hooks.iter().for_each(|hook| line("left out", &format!("hook {}", hook.summary())));
+    if !package.hooks.is_empty() {
+        line("", "hooks of other programs never run: only components have hooks");
     }
     package.notices.iter().for_each(|notice| line("left out", notice));
     text
@@ -98,36 +102,14 @@ pub(super) fn parts(package: &Package) -> Vec<PackagePart> {
             PackagePart { kind: "prompt", name, runs: false, place: String::new(), content }
         }));
     }
-    if let Some(path) = &package.servers {
-        let servers: Value = serde_json::from_slice(package.files.get(path).unwrap_or_default()).unwrap_or_default();
-        for (name, server) in servers["mcpServers"].as_object().into_iter().flatten() {
-            let content = server.to_string().into_bytes();
-            parts.push(PackagePart {
-                kind: "MCP server",
-                name: name.clone(),
-                runs: true,
-                place: place(server),
-                content,
-            });
-        }
-    }
+    parts.extend(package.servers.iter().map(|server| PackagePart {
+        kind: "MCP server",
+        name: format!("{}:{}", package.name, server.name),
+        runs: true,
+        place: server.summary(),
+        content: format!("{} {}", server.entry, server.variables.join(" ")).into_bytes(),
+    }));
     parts
-}
-
-/// Returns the program of a server with its arguments and the names of its variables, or its address.
-fn place(server: &Value) -> String {
-    let words = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let Some(command) = server["command"].as_str() else {
-        return server["url"].as_str().unwrap_or_default().to_owned();
-    };
-    let mut place = [vec![command.to_owned()], words(&server["args"])].concat().join(" ");
-    let variables: Vec<&str> = server["env"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-    if !variables.is_empty() {
-        place.push_str(&format!(" (with {})", variables.join(", ")));
-    }
-    place
 }
 
 /// Lists the parts of a package that are not components.
@@ -141,9 +123,7 @@ pub(super) fn content(package: &Package) -> Vec<(&'static str, String)> {
         }
     }
     let servers = parts.iter().filter(|part| part.runs);
-    content.extend(
-        servers.map(|part| (part.kind, format!("{}{} (add it with: pinion mcp add)", part.name, part.about()))),
-    );
+    content.extend(servers.map(|part| (part.kind, format!("{}{}", part.name, part.about()))));
     content
 }
 
@@ -183,6 +163,7 @@ pub(super) fn described(fetched: &Fetched, signer: Option<&str>) -> Value {
         "signer": signer,
         "plugins": components.collect::<Vec<_>>(),
         "content": content.collect::<Vec<_>>(),
+        "hooks_left_out": package.hooks.iter().map(PackagedHook::summary).collect::<Vec<_>>(),
         "left_out": package.notices,
     })
 }
