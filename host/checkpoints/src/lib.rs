@@ -7,6 +7,9 @@
 //! Undoing work takes the trees before and after it, and the current one. A [`Plan`] reverts the changes of the work,
 //! and keeps changes that others made since then. [`CheckpointStore::restore`] carries it out.
 //!
+//! Work can also happen in a copy: [`CheckpointStore::check_out`] writes a snapshot to another directory,
+//! [`CheckpointStore::import`] takes over the changes made there, and [`Plan::applying`] makes them here.
+//!
 //! Guarantees:
 //! - A snapshot names the paths that it does not cover: [`Tree::uncovered`], [`TreeEntry::Excluded`].
 //! - Nothing outside the directory is read or written, even if programs change its links meanwhile.
@@ -39,6 +42,7 @@ mod check_out;
 mod collect;
 mod diff;
 mod error;
+mod import;
 mod index;
 mod objects;
 mod patch;
@@ -46,6 +50,7 @@ mod path;
 mod path_restoration;
 mod plan;
 mod refs;
+mod remove;
 mod restore;
 mod root;
 mod rules;
@@ -58,10 +63,12 @@ pub use activity::Overlap;
 pub use collect::{Retention, remove_unused};
 pub use diff::{Diff, WorkChanges, unified};
 pub use error::Error;
+pub use import::ImportedChanges;
 pub use patch::PatchReport;
 pub use path::{InvalidPath, RelPath};
 pub use plan::{PathAction, Plan, StepKind, UndoStep};
 pub use refs::RefChange;
+pub use remove::remove_tree;
 pub use restore::{PreparedRestoration, RestoreReport};
 pub use store::{CheckpointStore, TreeSnapshot};
 pub use tree::{Digest, GapReason, Owner, Tree, TreeChange, TreeEntry};

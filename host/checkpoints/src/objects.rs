@@ -10,13 +10,15 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Files up to this size are read into memory.
 const SMALL: u64 = 1 << 20;
 const CHUNK: usize = 256 * 1024;
 /// Reads of a file that changes meanwhile.
 const ATTEMPTS: usize = 3;
+/// Time for the copy of a content of another store.
+const MAX_TIME: Duration = Duration::from_secs(600);
 
 /// The contents of the files of a project.
 #[derive(Debug, Clone)]
@@ -156,6 +158,15 @@ impl Objects {
             self.keep(copy, &path).map_err(Error::io("write", &path))?;
         }
         Ok(Ok((content, size)))
+    }
+
+    /// Copies a file of any size. Returns its digest; `None` if it cannot be read.
+    ///
+    /// # Errors
+    /// The copy cannot be written.
+    pub(crate) fn copy_all(&self, file: &mut File) -> Result<Option<Digest>, Error> {
+        let deadline = Instant::now() + MAX_TIME;
+        Ok(self.copy_large(file, u64::MAX, deadline)?.ok().map(|(content, _)| content))
     }
 
     fn keep(&self, file: TemporaryFile, path: &Path) -> io::Result<()> {

@@ -267,7 +267,7 @@ impl CheckpointStore {
         Ok(self.excluded.with(&self.root, found.places.iter().map(|place| place.path.clone())))
     }
 
-    fn write_tree(&self, tree: &Tree) -> Result<Digest, Error> {
+    pub(crate) fn write_tree(&self, tree: &Tree) -> Result<Digest, Error> {
         let bytes = tree.encode().map_err(Error::io("encode", &self.root))?;
         let id = Digest::from_bytes(&bytes);
         let path = self.tree_file(id);

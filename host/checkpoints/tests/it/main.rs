@@ -12,6 +12,7 @@
 
 mod bounds;
 mod check_out;
+mod copies;
 mod findings;
 mod patches;
 mod random;

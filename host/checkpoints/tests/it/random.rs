@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const PROGRAMS: u64 = 200;
@@ -18,7 +19,7 @@ fn name(random: &mut fastrand::Rng) -> String {
 }
 
 /// Writes a shell script of random commands; most of them succeed. It prints a line before each one.
-fn script(random: &mut fastrand::Rng, commands: usize) -> String {
+pub fn script(random: &mut fastrand::Rng, commands: usize) -> String {
     let mut script = "set +e; exec 2>/dev/null; umask 022\n".to_owned();
     for _ in 0..commands {
         script.push_str("echo .\n");
@@ -39,9 +40,9 @@ fn script(random: &mut fastrand::Rng, commands: usize) -> String {
 }
 
 /// Runs a script, and kills it and its programs while its `kill_in`th command runs: how far that gets is left to chance.
-fn run(world: &World, script: &str, kill_in: Option<usize>) {
+pub fn run(root: &Path, script: &str, kill_in: Option<usize>) {
     let mut shell = Command::new("sh");
-    shell.args(["-c", script]).current_dir(&world.root).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    shell.args(["-c", script]).current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = shell.spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     if let Some(commands) = kill_in {
@@ -71,11 +72,11 @@ fn random_programs_killed_at_random_moments_are_undone() {
     world.snapshot();
     let mut random = fastrand::Rng::with_seed(14);
     for number in 0..PROGRAMS {
-        run(&world, &script(&mut random, 6), None);
+        run(&world.root, &script(&mut random, 6), None);
         let expected = world.state();
         let before = world.snapshot();
         let kill_in = (number % 2 == 0).then(|| random.usize(..=20));
-        run(&world, &script(&mut random, 20), kill_in);
+        run(&world.root, &script(&mut random, 20), kill_in);
         let report = world.undo(&before);
         assert!(report.failed.is_empty() && report.kept.is_empty(), "{number}: {report:?}");
         assert_same(&world, &expected, number);
@@ -120,15 +121,15 @@ fn restoration_that_is_killed_at_any_moment_is_completed() {
     let mut random = fastrand::Rng::with_seed(41);
     let mut interrupted = 0;
     for number in 0..40 {
-        run(&world, &script(&mut random, 30), None);
+        run(&world.root, &script(&mut random, 30), None);
         for more in 0..200 {
             world.write(&format!("many/{more}"), format!("{number}"));
         }
         let expected = world.state();
         let before = world.snapshot();
         fs::write(world.directory.path().join("before"), before.id.to_string()).unwrap();
-        run(&world, "rm -rf many", None);
-        run(&world, &script(&mut random, 20), None);
+        run(&world.root, "rm -rf many", None);
+        run(&world.root, &script(&mut random, 20), None);
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "random::restore_as_a_child", "--nocapture"]);
         child.env("CHECKPOINT_TEST", world.directory.path()).stdout(Stdio::piped()).stderr(Stdio::null());
