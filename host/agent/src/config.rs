@@ -11,7 +11,7 @@ use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::compaction::CompactionStrategy;
 use pinion_protocol::compaction::policy::CompactionPolicy;
-use pinion_protocol::delegation::{FoundModel, ModelSource};
+use pinion_protocol::delegation::{FoundModel, ModelSource, WorkDirectory};
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
 use pinion_protocol::guard::caught;
@@ -48,6 +48,8 @@ pub struct LoopConfig {
     pub depth: u32,
     /// Name of the sub-agent, for questions about its calls; `None` for the agent.
     pub agent: Option<Arc<str>>,
+    /// Directory that the runs work in.
+    pub directory: WorkDirectory,
 }
 
 /// The implementations that the loop calls.
@@ -189,7 +191,16 @@ impl LoopConfig {
             branch_authority: Self::BRANCH_AUTHORITY,
             config_id: None,
         };
-        Self { ports, policy, inbox: Inbox::default(), budget: None, schemas: Arc::default(), depth: 0, agent: None }
+        Self {
+            ports,
+            policy,
+            inbox: Inbox::default(),
+            budget: None,
+            schemas: Arc::default(),
+            depth: 0,
+            agent: None,
+            directory: WorkDirectory::Parent,
+        }
     }
 
     /// Returns the config with another model and its provider.
@@ -206,14 +217,14 @@ impl LoopConfig {
     /// no children unless its parent says so.
     #[must_use]
     pub fn child(&self, kind: ChildKind) -> Self {
-        let Self { ports, policy, inbox: _, budget, schemas, depth, agent } = self.clone();
+        let Self { ports, policy, inbox: _, budget, schemas, depth, agent, directory } = self.clone();
         let inbox = Inbox::default();
         match kind {
-            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas, depth, agent },
+            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas, depth, agent, directory },
             ChildKind::Task => {
                 let ports = Ports { filters: Vec::new(), spawner: None, ..ports };
                 let policy = RunPolicy { tool_choice: ToolChoice::Auto, ..policy };
-                Self { ports, policy, inbox, budget, schemas, depth: depth + 1, agent }
+                Self { ports, policy, inbox, budget, schemas, depth: depth + 1, agent, directory }
             }
         }
     }

@@ -191,6 +191,7 @@ impl<'a> Run<'a> {
             trigger: self.trigger(),
             provider: self.config.ports.provider.name().to_owned(),
             model: self.config.policy.model.name.clone(),
+            directory: self.config.directory,
         })
         .await;
         match verdict {

@@ -58,6 +58,7 @@ fn events(text: &str) -> Vec<EventKind> {
             trigger: TurnTrigger::User,
             provider: own(),
             model: own(),
+            directory: Default::default(),
         },
         EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User },
         EventKind::TurnEnd {

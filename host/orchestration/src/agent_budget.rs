@@ -32,11 +32,25 @@ pub(crate) fn within_budget(
     Some(Arc::new(Budget::part_of(&whole.unwrap_or_default(), meters)))
 }
 
+/// A sub-agent whose run has ended.
+pub(crate) struct EndedAgent {
+    /// The outcome of the run.
+    pub(crate) outcome: Outcome,
+    /// The id of the run.
+    pub(crate) run_id: Arc<str>,
+    /// A text about the changes in its separate directory.
+    pub(crate) note: Option<String>,
+}
+
 /// Returns the report of a run, with the limit of the sub-agent that it reached.
-pub(crate) fn reported(outcome: Outcome, run_id: Arc<str>, budget: Option<&Budget>) -> SubAgentReport {
+pub(crate) fn reported(ended: EndedAgent, budget: Option<&Budget>) -> SubAgentReport {
     let exhausted = budget.and_then(Budget::exhausted);
-    let mut report = SubAgentReport::from_outcome(outcome, run_id);
+    let mut report = SubAgentReport::from_outcome(ended.outcome, ended.run_id);
     report.exhausted = exhausted;
+    if let Some(note) = ended.note {
+        let text = std::mem::take(&mut report.text);
+        report.text = format!("{text}\n\n[{note}]").trim_start().to_owned();
+    }
     report
 }
 

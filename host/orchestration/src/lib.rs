@@ -96,6 +96,9 @@
 #[cfg(test)]
 mod adversary_tests;
 mod agent_budget;
+mod agent_directories;
+#[cfg(test)]
+mod agent_directories_tests;
 mod agent_start;
 #[cfg(test)]
 mod agent_start_tests;
@@ -103,6 +106,7 @@ mod background;
 #[cfg(test)]
 mod background_tests;
 mod completion;
+mod launch_plan;
 mod parallel;
 mod plan;
 mod running_agents;
@@ -117,6 +121,7 @@ mod sub_agents_tests;
 #[allow(dead_code, reason = "shared with the tests of pinion-agent, which use the rest")]
 mod testing;
 
+pub use agent_directories::{AgentDirectories, AgentDirectory, DirectoryWork};
 pub use completion::completions;
 pub use parallel::{
     Branch, BranchCandidate, BranchChoice, BranchStrategy, Candidates, FewestTokens, First, Judge, MostTokens,

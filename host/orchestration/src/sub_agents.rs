@@ -9,18 +9,18 @@
 //!
 //! The parent's model always gets a report in words, for any result: see [`SubAgentReport::for_model`].
 
-use crate::agent_budget::{reported, within_budget};
+use crate::agent_budget::{EndedAgent, reported, within_budget};
+use crate::agent_directories::{AgentDirectories, brief, open_directory};
 use crate::agent_start::{SharedOffer, before_call, task_with_brief};
 use crate::background::{BackgroundAgents, MAX_IN_BACKGROUND, report_message};
-use crate::parallel::{Branch, BranchStrategy, run_parallel, strategy};
+use crate::launch_plan::{LaunchPlan, select_tools};
+use crate::parallel::strategy;
 use crate::running_agents::RunningAgents;
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::LoopConfig;
 use pinion_agent::channel::EventWatchers;
 use pinion_agent::config::ChildKind;
-use pinion_agent::run;
-use pinion_agent::selection::Selection;
 use pinion_agent::spawn::{Parent, RunChildren, Spawner};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::ToolCall;
@@ -33,9 +33,7 @@ use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
 use pinion_protocol::store::{ChildCall, ChildSession, NoStore};
-use pinion_protocol::tool::ANSWER_TOOL;
 use pinion_protocol::usage::Spend;
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -69,19 +67,24 @@ struct Started {
 
 /// Returns a spawner of sub-agents within `policy`.
 pub fn sub_agents(policy: SubAgentPolicy) -> Arc<dyn Spawner> {
-    sub_agents_in(policy, RunningAgents::default())
+    sub_agents_in(policy, RunningAgents::default(), None)
 }
 
 /// Returns a spawner of sub-agents within `policy`, which are in `running` while they run. Attempts at one task are not: they
-/// end together.
-pub fn sub_agents_in(policy: SubAgentPolicy, running: RunningAgents) -> Arc<dyn Spawner> {
-    Arc::new(Families { policy, running })
+/// end together. Without `directories`, kinds that ask for a separate directory are refused.
+pub fn sub_agents_in(
+    policy: SubAgentPolicy,
+    running: RunningAgents,
+    directories: Option<Arc<dyn AgentDirectories>>,
+) -> Arc<dyn Spawner> {
+    Arc::new(Families { policy, running, directories })
 }
 
 /// Opens a [`Family`] for each run.
 struct Families {
     policy: SubAgentPolicy,
     running: RunningAgents,
+    directories: Option<Arc<dyn AgentDirectories>>,
 }
 
 impl Spawner for Families {
@@ -95,6 +98,7 @@ impl Spawner for Families {
             Arc::new(Family {
                 policy,
                 running: self.running.clone(),
+                directories: self.directories.clone(),
                 config,
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
@@ -112,6 +116,7 @@ impl Spawner for Families {
 struct Family {
     policy: SubAgentPolicy,
     running: RunningAgents,
+    directories: Option<Arc<dyn AgentDirectories>>,
     config: LoopConfig,
     events: EventWatchers,
     system_prompt: Arc<str>,
@@ -201,13 +206,13 @@ impl SpawningCall {
         }
         self.count()?;
         let budget = plan.attempts[0].budget.clone();
-        let (outcome, run_id) = self.start(&assignment, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
-        self.started().last_run = Some(run_id.clone());
+        let ended = self.start(&assignment, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
+        self.started().last_run = Some(ended.run_id.clone());
         let is_cancelled = self.token.is_cancelled() || self.family.token.is_cancelled();
-        match outcome.end {
+        match ended.outcome.end {
             // Otherwise the user has ended it alone, and the parent gets a report.
             RunEnd::Aborted if is_cancelled => Err(SubAgentError::Cancelled),
-            _ => Ok(reported(outcome, run_id, budget.as_deref())),
+            _ => Ok(reported(ended, budget.as_deref())),
         }
     }
 
@@ -239,7 +244,6 @@ impl SpawningCall {
         kind: &AgentKind,
         ceiling: Ceiling,
     ) -> Result<LaunchPlan, SubAgentError> {
-        let config = self.config(assignment, kind, ceiling)?;
         let usual = ParallelAttempts {
             count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1),
             choice: ChoiceName::Judge,
@@ -248,6 +252,12 @@ impl SpawningCall {
         if count == 0 || count > MAX_ATTEMPTS {
             return Err(SubAgentError::Attempts { count });
         }
+        let Family { config: parent, directories, .. } = &*self.family;
+        let directory = open_directory(directories.as_ref(), assignment, kind, count, parent).await?;
+        let parent = directory.as_ref().map_or_else(|| parent.clone(), |directory| directory.config(parent));
+        let mut config = self.config(assignment, kind, ceiling, &parent)?;
+        let directories = directories.clone().filter(|_| directory.is_none());
+        config.ports.spawner = Some(self.spawner(directories));
         let mut attempts = Vec::new();
         for number in 0..count as usize {
             attempts.push(match kind.models.get(number % kind.models.len().max(1)) {
@@ -259,16 +269,30 @@ impl SpawningCall {
             Some(name) => self.with_model(config, name).await?,
             None => attempts[0].clone(),
         };
-        Ok(LaunchPlan { attempts, strategy: strategy(choice, judge) })
+        Ok(LaunchPlan { attempts, strategy: strategy(choice, judge), directory })
     }
 
-    /// Returns the parent's config, restricted for a sub-agent.
-    fn config(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<LoopConfig, SubAgentError> {
-        let Family { config: parent, policy, .. } = &*self.family;
+    /// Returns the spawner of a sub-agent's own children.
+    fn spawner(&self, directories: Option<Arc<dyn AgentDirectories>>) -> Arc<dyn Spawner> {
+        let Family { policy, running, .. } = &*self.family;
+        let policy = SubAgentPolicy { max_depth: policy.max_depth - 1, ..policy.clone() };
+        sub_agents_in(policy, running.clone(), directories)
+    }
+
+    /// Returns the config `parent`, restricted for a sub-agent without children.
+    fn config(
+        &self,
+        assignment: &Assignment,
+        kind: &AgentKind,
+        ceiling: Ceiling,
+        parent: &LoopConfig,
+    ) -> Result<LoopConfig, SubAgentError> {
+        let policy = &self.family.policy;
         let max_depth = policy.max_depth - 1;
         let turn_limit = kind.max_turns.unwrap_or(policy.max_turns);
         let authority = Authority { delegates: max_depth > 0, ..ceiling.authority };
-        let tools = Arc::new(self.tools(assignment, kind, Ceiling { authority, ..ceiling })?);
+        let available = parent.ports.tools.clone();
+        let tools = Arc::new(select_tools(available, assignment, kind, Ceiling { authority, ..ceiling })?);
         let mut config = parent.child(ChildKind::Task);
         config.ports.tools = match assignment.start {
             AgentStart::Conversation => SharedOffer::of_parent(tools, &parent.ports.tools),
@@ -282,26 +306,7 @@ impl SpawningCall {
             config.policy.options.thinking_budget = None;
         }
         config.budget = within_budget(config.budget, assignment, kind, policy);
-        let policy = SubAgentPolicy { max_depth, ..policy.clone() };
-        config.ports.spawner = Some(sub_agents_in(policy, self.family.running.clone()));
         Ok(config)
-    }
-
-    fn tools(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Selection, SubAgentError> {
-        let set = |names: &Option<Vec<String>>| names.clone().map(HashSet::<String>::from_iter);
-        let (requested, configured) = (set(&assignment.tools), set(&kind.tools));
-        let Ceiling { authority, may_use } = ceiling;
-        // Only the parent may give its structured answer.
-        let predicate = move |name: &str| {
-            name != ANSWER_TOOL && may_use(name) && configured.as_ref().is_none_or(|names| names.contains(name))
-        };
-        let available = Selection::new(self.family.config.ports.tools.clone(), authority).with_predicate(predicate);
-        let Some(names) = requested else { return Ok(available) };
-        let known: Vec<String> = available.names();
-        if let Some(name) = names.iter().find(|name| !known.contains(name)) {
-            return Err(SubAgentError::UnknownTool { name: name.clone(), known });
-        }
-        Ok(Selection::new(Arc::new(available), authority).with_predicate(move |name| names.contains(name)))
     }
 
     async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
@@ -344,10 +349,15 @@ impl SpawningCall {
             config.ports.store = session.store.clone();
         }
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
-        let own = kind.system_prompt.as_deref().unwrap_or(&self.family.system_prompt);
+        let directory = plan.directory.as_ref();
+        let inherited = directory.map_or(&*self.family.system_prompt, |directory| &*directory.system_prompt);
+        let own = kind.system_prompt.as_deref().unwrap_or(inherited);
         let task = assignment.prompt.trim();
         let (system_prompt, messages, prompt) = match assignment.start {
-            AgentStart::Empty => (format!("{own}\n\n{BRIEF}{instructions}"), Vec::new(), Message::user(task)),
+            AgentStart::Empty => {
+                let brief = brief(directory);
+                (format!("{own}\n\n{brief}{instructions}"), Vec::new(), Message::user(task))
+            }
             AgentStart::Conversation => {
                 let prompt = Message::user(task_with_brief(task, &instructions));
                 (own.to_owned(), self.history.clone(), prompt)
@@ -386,12 +396,12 @@ impl SpawningCall {
     }
 
     /// Runs the sub-agent and waits for its end; `None` if its task was lost.
-    async fn start(&self, assignment: &Assignment, kind: &AgentKind, plan: LaunchPlan) -> Option<(Outcome, Arc<str>)> {
+    async fn start(&self, assignment: &Assignment, kind: &AgentKind, plan: LaunchPlan) -> Option<EndedAgent> {
         let token = self.token.child_token();
         let _cancelled_with_us = token.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
         // The receiver is gone if the call has ended.
-        self.launch(assignment, kind, plan, token, |outcome, run_id| drop(sender.send((outcome, run_id))));
+        self.launch(assignment, kind, plan, token, |ended| drop(sender.send(ended)));
         receiver.await.ok()
     }
 
@@ -410,8 +420,8 @@ impl SpawningCall {
         self.count()?;
         let (name, config) = (agent_name(kind).to_owned(), &plan.attempts[0]);
         let (bounds, budget) = (config.policy.output, config.budget.clone());
-        self.launch(assignment, kind, plan, self.family.token.child_token(), move |outcome, run_id| {
-            entry.report(report_message(&name, &reported(outcome, run_id, budget.as_deref()), &bounds));
+        self.launch(assignment, kind, plan, self.family.token.child_token(), move |ended| {
+            entry.report(report_message(&name, &reported(ended, budget.as_deref()), &bounds));
         });
         Ok(SubAgentReport::of_start(self.last_run().unwrap_or_default()))
     }
@@ -423,7 +433,7 @@ impl SpawningCall {
         kind: &AgentKind,
         mut plan: LaunchPlan,
         token: CancellationToken,
-        done: impl FnOnce(Outcome, Arc<str>) + Send + 'static,
+        done: impl FnOnce(EndedAgent) + Send + 'static,
     ) {
         let (mut context, prompt) = self.begin(assignment, kind, &mut plan);
         let family = self.family.clone();
@@ -446,7 +456,12 @@ impl SpawningCall {
                 }
             };
             family.spend(&outcome);
-            done(outcome, context.run_id);
+            let run_id = context.run_id;
+            let note = match plan.directory.take() {
+                Some(directory) => Some(directory.work.close(run_id.clone()).await),
+                None => None,
+            };
+            done(EndedAgent { outcome, run_id, note });
         });
     }
 
@@ -458,29 +473,4 @@ impl SpawningCall {
 /// Returns the name of a sub-agent: its kind's, if it has one.
 fn agent_name(kind: &AgentKind) -> &str {
     if kind.name.is_empty() { "sub-agent" } else { &kind.name }
-}
-
-/// The configs of a sub-agent's attempts and the strategy that chooses one.
-struct LaunchPlan {
-    /// Configs of the attempts, at least one.
-    attempts: Vec<LoopConfig>,
-    strategy: Box<dyn BranchStrategy>,
-}
-
-impl LaunchPlan {
-    async fn execute(
-        &self,
-        context: &mut Context,
-        prompt: Message,
-        events: &EventWatchers,
-        token: &CancellationToken,
-    ) -> Outcome {
-        match &self.attempts[..] {
-            [config] => run(context, vec![prompt], config, events, token).await,
-            attempts => {
-                let branches: Vec<Branch> = attempts.iter().cloned().map(Branch::from).collect();
-                run_parallel(context, vec![prompt], &branches, &*self.strategy, events, token).await.outcome
-            }
-        }
-    }
 }

@@ -95,6 +95,8 @@ pub struct AgentKind {
     pub tools: Option<Vec<String>>,
     /// Names of its models; empty for the model of its parent. With several, each makes an attempt.
     pub models: Vec<String>,
+    /// Directory that it works in.
+    pub directory: WorkDirectory,
     /// Turn limit.
     pub max_turns: Option<u32>,
     /// Maximum tokens.
@@ -105,6 +107,24 @@ pub struct AgentKind {
     pub attempts: Option<ParallelAttempts>,
     /// Name of the model that judges the attempts; `None` for the model of the first attempt.
     pub judge: Option<String>,
+}
+
+/// Directory that a sub-agent works in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkDirectory {
+    /// The directory of its parent.
+    #[default]
+    Parent,
+    /// A copy of it, which is removed when the run ends. The changes stay as snapshots.
+    Copy,
+}
+
+impl WorkDirectory {
+    /// Returns whether it is the parent's directory.
+    pub fn is_parent(&self) -> bool {
+        *self == Self::Parent
+    }
 }
 
 /// Concurrent attempts at the same task; one of their reports is chosen. Attempts get no tool that writes, executes or
@@ -234,6 +254,12 @@ pub enum SubAgentError {
     BackgroundFull {
         /// The limit per run.
         limit: usize,
+    },
+    /// The sub-agent cannot have a separate directory.
+    #[error("the sub-agent cannot work in a copy of the directory: {message}")]
+    Directory {
+        /// The cause.
+        message: String,
     },
     /// The call was cancelled.
     #[error("cancelled")]

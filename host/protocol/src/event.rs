@@ -2,6 +2,7 @@
 
 use crate::authority::Authority;
 use crate::content::Content;
+use crate::delegation::WorkDirectory;
 use crate::dialog::Severity;
 use crate::drawing::{DrawingBlock, DrawnPart};
 use crate::hook::call::HookCall;
@@ -51,6 +52,9 @@ pub enum EventKind {
         provider: String,
         /// Name of the model.
         model: String,
+        /// Directory that it works in.
+        #[serde(default, skip_serializing_if = "WorkDirectory::is_parent")]
+        directory: WorkDirectory,
     },
     /// A run ended. Last event of a run, except for events of plans; emitted exactly once.
     AgentEnd {

@@ -172,9 +172,15 @@ impl JoinedTools {
 
 impl ToolExecutor for JoinedTools {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
-        let mut names = HashSet::new();
-        let definitions = self.0.iter().flat_map(|executor| executor.definitions());
-        definitions.filter(|tool| names.insert(tool.name.clone())).collect()
+        first_of_each_name(self.0.iter().flat_map(|executor| executor.definitions()))
+    }
+
+    fn offered(&self) -> Vec<Arc<ToolDefinition>> {
+        first_of_each_name(self.0.iter().flat_map(|executor| executor.offered()))
+    }
+
+    fn withheld(&self, tool: &str) -> Option<String> {
+        self.0.iter().find_map(|executor| executor.withheld(tool))
     }
 
     fn instructions(&self) -> Vec<Instructions> {
@@ -189,6 +195,11 @@ impl ToolExecutor for JoinedTools {
             None => unknown(&call),
         }
     }
+}
+
+fn first_of_each_name(tools: impl Iterator<Item = Arc<ToolDefinition>>) -> Vec<Arc<ToolDefinition>> {
+    let mut names = HashSet::new();
+    tools.filter(|tool| names.insert(tool.name.clone())).collect()
 }
 
 /// An executor without tools.

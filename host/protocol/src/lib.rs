@@ -76,7 +76,7 @@ pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, Instructions, ToolDefinition, ToolSource};
 pub use delegation::{
     AgentKind, AgentStart, Assignment, ChoiceName, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource,
-    ParallelAttempts, SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents,
+    ParallelAttempts, SubAgentError, SubAgentPolicy, SubAgentReport, SubAgents, WorkDirectory,
 };
 pub use dialog::{Dialog, DialogAnswer, DialogError, DialogForm, DialogKind, NoUser, Severity, UserInterface};
 pub use drawing::{DrawingBlock, DrawnPart, Span, SpanStyle};

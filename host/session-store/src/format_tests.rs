@@ -117,6 +117,7 @@ fn format_of_records_on_disk_is_unchanged() {
                 trigger: TurnTrigger::Continuation,
                 provider: Some("p".into()),
                 model: Some("m".into()),
+                directory: Default::default(),
             }),
             r#"run_start","data":{"run_id":"s.c.1","agent_id":"a","parent_run_id":"s.c.0","continuation":{"kind":"rerun","tag":"t"},"trigger":"continuation","provider":"p","model":"m"}"#,
         ),

@@ -18,6 +18,7 @@ fn start() -> EventKind {
         trigger: TurnTrigger::User,
         provider: "p".into(),
         model: "m".into(),
+        directory: Default::default(),
     }
 }
 

@@ -324,7 +324,7 @@ impl Base {
         let mut config = LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools);
         config.ports.completer = Some(pinion_orchestration::completions());
         config.ports.models = sub_agents.models.clone();
-        config.ports.spawner = Some(pinion_orchestration::sub_agents_in(sub_agents, self.running_agents.clone()));
+        config.ports.spawner = Some(pinion_orchestration::sub_agents_in(sub_agents, self.running_agents.clone(), None));
         config.ports.approval = Approval::new(self.config.approve, parts.approver.clone())
             .with_rules(self.permissions.clone())
             .with_user(parts.approver);

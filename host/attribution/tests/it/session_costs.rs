@@ -21,6 +21,7 @@ fn start(run: &str, call_id: Option<&str>) -> Event {
             trigger: TurnTrigger::User,
             provider: "vendor".into(),
             model: "large".into(),
+            directory: Default::default(),
         },
     )
 }

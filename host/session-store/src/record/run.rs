@@ -2,6 +2,7 @@
 
 use super::{RecordType, cut};
 use crate::id::RunName;
+use pinion_protocol::delegation::WorkDirectory;
 use pinion_protocol::{Continuation, Cost, EventKind, RunEnd, TurnTrigger, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -28,11 +29,16 @@ pub struct RunStarted {
     /// The model that it asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Directory that it worked in.
+    #[serde(default, skip_serializing_if = "WorkDirectory::is_parent")]
+    pub directory: WorkDirectory,
 }
 
 impl RecordType for RunStarted {
     fn from_event(run_id: &str, event: &EventKind) -> Option<Self> {
-        let EventKind::AgentStart { agent_id, parent_run_id, continuation, trigger, provider, model, .. } = event
+        let EventKind::AgentStart {
+            agent_id, parent_run_id, continuation, trigger, provider, model, directory, ..
+        } = event
         else {
             return None;
         };
@@ -44,6 +50,7 @@ impl RecordType for RunStarted {
             trigger: *trigger,
             provider: Some(provider.clone()),
             model: Some(model.clone()),
+            directory: *directory,
         })
     }
 
@@ -58,6 +65,7 @@ impl RecordType for RunStarted {
             trigger: self.trigger,
             provider: self.provider.unwrap_or_default(),
             model: self.model.unwrap_or_default(),
+            directory: self.directory,
         })
     }
 

@@ -63,6 +63,8 @@ pub(crate) struct AgentNode {
     pub(crate) name: String,
     /// The first line of the task.
     pub(crate) task: String,
+    /// Whether it works in a copy of the directory, as the beginning of the task says.
+    is_in_copy: bool,
     pub(crate) model: String,
     pub(crate) state: NodeState,
     /// The reason for the end, unless the model had finished.
@@ -109,6 +111,7 @@ impl AgentNode {
             depth: 0,
             name: name.into(),
             task: String::new(),
+            is_in_copy: false,
             model: String::new(),
             state: if kind == NodeKind::Conversation { NodeState::Ready } else { NodeState::Works },
             reason: String::new(),
@@ -177,8 +180,9 @@ impl AgentNode {
     /// Applies an event of the node's run. `now` is missing for events of the past.
     pub(super) fn event(&mut self, run_id: &Arc<str>, kind: &EventKind, now: Option<Duration>) {
         match kind {
-            EventKind::AgentStart { provider, model, .. } => {
+            EventKind::AgentStart { provider, model, directory, .. } => {
                 self.begin(run_id, now);
+                self.is_in_copy = !directory.is_parent();
                 self.model = format!("{provider}/{model}");
             }
             EventKind::TurnStart { turn, .. } => {
@@ -251,7 +255,8 @@ impl AgentNode {
                 let text = message.content.iter().find_map(Content::as_text).unwrap_or_default();
                 let is_asked = self.kind == NodeKind::Conversation && message.label.is_none();
                 if (self.task.is_empty() || is_asked) && !text.trim().is_empty() {
-                    self.task = first_line(text);
+                    let place = if self.is_in_copy { "in a copy: " } else { "" };
+                    self.task = format!("{place}{}", first_line(text));
                 }
             }
             Message::Assistant(reply) => {

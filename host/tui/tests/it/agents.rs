@@ -5,7 +5,7 @@ use crate::ui::{Ui, agent_below, assistant, done, end_of, tool_result};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{
     Authority, Content, ContentDelta, Cost, Display, Event, EventKind, Message, RunEnd, RunErrorKind, Thinking,
-    ToolCall, TurnTrigger, Usage,
+    ToolCall, TurnTrigger, Usage, WorkDirectory,
 };
 use pinion_tui::{AgentTree, Input, UiRequest};
 use serde_json::json;
@@ -154,6 +154,24 @@ fn low_screen_shows_every_agent_by_scrolling() {
             |row: &&str| row.contains("└ aud") && row.split_whitespace().any(|word| word == number.to_string());
         let row = seen.lines().find(is_named).unwrap_or_else(|| panic!("{number}: {seen}"));
         assert!(row.contains(&format!("${:.3}", cents / 100.0)), "{row}");
+    }
+}
+
+#[test]
+fn tree_says_which_agent_works_in_a_copy() {
+    for (columns, rows) in [(120, 40), (80, 24)] {
+        let mut ui = Ui::new(columns, rows);
+        ui.start("write it");
+        let mut start = agent_below("writer", None);
+        if let EventKind::AgentStart { directory, .. } = &mut start {
+            *directory = WorkDirectory::Copy;
+        }
+        ui.event_of("copy", start);
+        ui.event_of("copy", end_of(Message::user("change a.txt")));
+        open(&mut ui);
+        let screen = ui.screen();
+        assert!(screen.contains("in a copy: change"), "{screen}");
+        assert_eq!(screen.matches("in a copy").count(), 1, "{screen}");
     }
 }
 

@@ -299,6 +299,7 @@ pub(crate) fn agent_below(agent: &str, parent: Option<&str>) -> EventKind {
         trigger: TurnTrigger::User,
         provider: "anthropic".into(),
         model: "claude".into(),
+        directory: Default::default(),
     }
 }
 

@@ -116,7 +116,7 @@ fn report(report: pinion_protocol::SubAgentReport) -> Report {
 fn error(error: SubAgentError) -> AgentError {
     match error {
         SubAgentError::Cancelled => AgentError::Cancelled,
-        SubAgentError::Model { .. } => AgentError::Failed(error.to_string()),
+        SubAgentError::Model { .. } | SubAgentError::Directory { .. } => AgentError::Failed(error.to_string()),
         SubAgentError::NoPrompt
         | SubAgentError::UnknownKind { .. }
         | SubAgentError::UnknownTool { .. }
