@@ -1,6 +1,8 @@
 //! Attacks by hostile plugins, repositories, servers and models, one module per guarantee of `docs/internals/threats.md`.
 
 mod above;
+#[cfg(target_os = "linux")]
+mod agent_copies;
 mod approval;
 mod authority;
 mod bounds;

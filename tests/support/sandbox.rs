@@ -424,6 +424,7 @@ impl SandboxBuilder {
             host: HostDirectories {
                 private: self.private.iter().map(|path| directory.path().join(path)).collect(),
                 handed_out: self.handed_out.iter().map(|path| directory.path().join(path)).collect(),
+                ..HostDirectories::default()
             },
             exclusions: self.exclude.map(|patterns| excluding(&workspace, &patterns)).unwrap_or_default(),
             workspace,

@@ -22,6 +22,7 @@ pub mod workspace_base;
 
 /// Approval of tool calls: the user's rules, the log of decisions, and the user who is asked.
 pub mod approve {
+    mod applied_changes;
     pub mod audit;
     pub mod permissions;
     pub mod stored;
@@ -127,8 +128,10 @@ pub mod process {
 
 /// The assembly of a run: its session, its models and its agent.
 pub mod run {
+    mod agent_copies;
     mod agents;
     mod built_in;
+    mod change_tools;
     mod checking_plugins;
     pub mod journal;
     mod net_question;

@@ -40,6 +40,8 @@ pub struct Base {
     pub paths: Paths,
     /// The directory that the agent works in.
     pub workspace: PathBuf,
+    /// The directory that the workspace is a copy of, which nothing in the workspace reaches.
+    pub copied_from: Option<PathBuf>,
     /// The settings in effect.
     pub config: Config,
     /// The way to models: live, recorded or replayed.
@@ -94,6 +96,7 @@ impl Base {
         Self {
             paths,
             workspace,
+            copied_from: None,
             config,
             exchanges,
             requests: Arc::new(RequestLedger::new(Arc::new(counter))),
@@ -151,7 +154,11 @@ impl Base {
         let Paths { config, data, cache } = self.paths.clone();
         let handed_out =
             std::iter::once(self.output.directory().to_owned()).chain(self.readable_for_skills()).collect();
-        HostDirectories { private: vec![config, data, cache], handed_out }
+        HostDirectories {
+            private: vec![config, data, cache],
+            handed_out,
+            closed: self.copied_from.clone().into_iter().collect(),
+        }
     }
 
     /// Returns the cache directory for compiled code and the secret that seals it.

@@ -176,6 +176,15 @@ impl Exclusions {
         Ok(Self { workspace: workspace.to_owned(), layers, names: Some(names) })
     }
 
+    /// Returns the same patterns for another workspace.
+    ///
+    /// # Errors
+    /// Never for patterns that were compiled before.
+    pub fn for_workspace(&self, workspace: &Path) -> Result<Self, InvalidPattern> {
+        let patterns = |layer: &Layer| layer.patterns.iter().map(|pattern| (**pattern).clone()).collect();
+        Self::new(workspace, self.layers.iter().map(patterns).collect::<Vec<Vec<Pattern>>>())
+    }
+
     /// Excludes nothing.
     pub(crate) fn none(workspace: &Path) -> Self {
         Self { workspace: workspace.to_owned(), layers: Vec::new(), names: None }

@@ -201,7 +201,7 @@ impl Plugin {
             policy: settings.clone(),
             engine_limits: host.engine_limits,
             compiler: host.compiler,
-            host: HostDirectories { private: vec![root.join("host")], handed_out: Vec::new() },
+            host: HostDirectories { private: vec![root.join("host")], ..HostDirectories::default() },
             exclusions: Arc::default(),
             info: Arc::new(NoInfo),
             journal: None,

@@ -37,6 +37,8 @@ const LOGGED_NOTE: usize = 500;
 /// The rules of the user and of the project, the sandbox of programs, and the log of decisions.
 pub struct CallPermissions {
     workspace: PathBuf,
+    /// The directory whose stored rules apply: the workspace, or the original of a copy.
+    project: PathBuf,
     home: Option<PathBuf>,
     /// Rules of Pinion and of the config.
     pub(super) configured: PermissionRules,
@@ -73,6 +75,7 @@ impl CallPermissions {
         }
         Self {
             workspace: workspace.to_owned(),
+            project: workspace.to_owned(),
             home,
             configured,
             stored: StoredRules::new(paths.permissions_file()),
@@ -83,6 +86,12 @@ impl CallPermissions {
             audit,
             notices: notices.into_iter().map(|error| format!("`permissions` in `{CONFIG}`: {error}")).collect(),
         }
+    }
+
+    /// Applies the stored rules of another project, because the workspace is a copy of its directory.
+    #[must_use]
+    pub(crate) fn of_project(self, project: &Path) -> Self {
+        Self { project: project.to_owned(), ..self }
     }
 
     /// Returns the workspace that the rules apply to.
@@ -165,7 +174,7 @@ impl CallPermissions {
 
     /// Returns whether a stored entry is one of this project or of all.
     pub(super) fn is_of_project(&self, rule: &StoredRule) -> bool {
-        rule.project.as_ref().is_none_or(|project| *project == self.workspace)
+        rule.project.as_ref().is_none_or(|project| *project == self.project)
     }
 
     /// Returns all rules that are in effect here.
@@ -262,7 +271,7 @@ impl CallPermissions {
     /// `permissions.toml` cannot be written.
     pub fn allow(&self, offer: Offer) -> io::Result<()> {
         let Offer { rule, definition, .. } = offer;
-        self.stored.add(StoredRule { project: Some(self.workspace.clone()), effect: Effect::Allow, rule, definition })
+        self.stored.add(StoredRule { project: Some(self.project.clone()), effect: Effect::Allow, rule, definition })
     }
 
     /// Returns why a call is asked about, if its arguments decide on that.
@@ -355,7 +364,7 @@ impl CallPermissions {
 
     /// Returns the protected path that a file is or lies in. Programs cannot change these, and the model does not without a
     /// question: they determine which code runs outside of the sandbox.
-    fn protected(&self, path: &str) -> Option<PathBuf> {
+    pub(super) fn protected(&self, path: &str) -> Option<PathBuf> {
         let directory = self.workspace.as_path();
         // The tools resolve `..` by spelling; other programs resolve it to the parent of the link's target.
         let spelled = normalize_lexically(&directory.join(path));

@@ -64,6 +64,14 @@ pub(super) fn finder(
     }
 }
 
+/// Returns a finder of the files that the same patterns exclude in another workspace.
+///
+/// # Errors
+/// The patterns cannot be compiled.
+pub(super) fn finder_in(finder: &Finder, workspace: &Path) -> std::result::Result<Arc<Finder>, InvalidPattern> {
+    finder.exclusions().for_workspace(workspace).map(finder_of)
+}
+
 /// Creates the finder of a workspace, which also finds repositories and settings for the sandbox.
 fn finder_of(exclusions: Exclusions) -> Arc<Finder> {
     Arc::new(Finder::with_credentials(exclusions, credentials).picking(is_nested_setting))

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{Approve, UiForm};
 use pinion_agent::compaction::CompactionPolicy;
 use pinion_agent::delegation::ChoiceName;
-use pinion_agent::delegation::{AgentKind, MAX_AGENT_DEPTH, ParallelAttempts, SubAgentPolicy};
+use pinion_agent::delegation::{AgentKind, MAX_AGENT_DEPTH, ParallelAttempts, SubAgentPolicy, WorkDirectory};
 use pinion_agent::provider::ThinkingLevel;
 use pinion_agent::retry::Backoff;
 use pinion_agent::tokens::ByteCounter;
@@ -329,6 +329,9 @@ struct FileAgentKind {
     /// Several models instead of one; each makes an attempt.
     #[serde(default)]
     models: Vec<String>,
+    /// Directory that it works in.
+    #[serde(default)]
+    directory: WorkDirectory,
     max_turns: Option<u32>,
     max_tokens: Option<u64>,
     max_cost: Option<f64>,
@@ -350,6 +353,7 @@ impl FileAgentKind {
             thinking: self.thinking,
             tools: self.tools,
             models,
+            directory: self.directory,
             max_turns: self.max_turns,
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
@@ -370,13 +374,19 @@ impl FileAgents {
             let text = format!("`max-depth` of `[agents]` is {depth}, more than the maximum of {MAX_AGENT_DEPTH}");
             return Err(Failure::usage(text));
         }
+        let kinds: Vec<AgentKind> = self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect();
+        let is_several = |kind: &&AgentKind| kind.attempts.is_some_and(|attempts| attempts.count > 1);
+        if let Some(kind) = kinds.iter().filter(|kind| kind.directory == WorkDirectory::Copy).find(is_several) {
+            let text = format!("`directory = \"copy\"` of `[agents.kinds.{}]` allows one attempt only", kind.name);
+            return Err(Failure::usage(text).hint("leave out `attempts`, and name one model"));
+        }
         Ok(SubAgentPolicy {
             max_depth: self.max_depth.unwrap_or(usual.max_depth),
             max_turns: self.max_turns.unwrap_or(usual.max_turns),
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
             model_names: self.models,
-            kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
+            kinds,
             ..usual
         })
     }

@@ -44,7 +44,7 @@ use pinion_agent::limits::RunLimits;
 use pinion_agent::provider::{CachePolicy, ThinkingLevel};
 use pinion_agent::retry::Backoff;
 use pinion_agent::tokens::ByteCounter;
-use pinion_exclusions::Finder;
+use pinion_exclusions::{Finder, InvalidPattern};
 use pinion_journal::writer::JournalMode;
 use pinion_plugin_runtime::EngineLimits;
 use pinion_providers::Registry;
@@ -162,6 +162,16 @@ impl Config {
     /// Loads everything except the user's file, for commands that explain the problem with that file.
     pub fn without_users_file(paths: &Paths, workspace: &Path, options: &RunOptions) -> Result<Self> {
         Self::over(defaults(options.is_conversation)?, paths, workspace, options)
+    }
+
+    /// Returns the config for a copy of the workspace. The same patterns and rules exclude files there.
+    ///
+    /// # Errors
+    /// The patterns cannot be compiled.
+    pub(crate) fn for_copy(&self, copy: &Path) -> std::result::Result<Self, InvalidPattern> {
+        let unwritten = Finder::new(self.denied.unwritten.exclusions().for_workspace(copy)?);
+        let denied = Denied { unwritten, ..self.denied.clone() };
+        Ok(Self { exclusions: exclude::finder_in(&self.exclusions, copy)?, denied, ..self.clone() })
     }
 
     /// Loads the project's layer and the command line over the user's layers.

@@ -1,4 +1,5 @@
 use super::*;
+use pinion_agent::delegation::WorkDirectory;
 use pinion_plugin_runtime::FileAccess;
 use std::fs;
 use tempfile::TempDir;
@@ -114,6 +115,12 @@ fn agent_kinds_are_read_and_nesting_is_limited() {
     assert_eq!((agents.kinds[0].name.as_str(), agents.kinds[0].attempts.unwrap().count), ("reader", 2));
     assert_eq!(agents.kinds[0].thinking, Some(ThinkingLevel::High));
     assert_eq!(agents.kinds[0].system_prompt.as_deref(), Some("You read."));
+    assert_eq!(agents.kinds[0].directory, WorkDirectory::Parent);
+    let copy = "[agents.kinds.writer]\ndescription = \"writes\"\ndirectory = \"copy\"\n";
+    let agents = Setup::new(copy, "").load(&RunOptions::default()).unwrap().sub_agents;
+    assert_eq!(agents.kinds[0].directory, WorkDirectory::Copy);
+    let several = Setup::new(&format!("{copy}attempts = 2\n"), "").load(&RunOptions::default()).unwrap_err();
+    assert!(several.to_string().contains("`[agents.kinds.writer]` allows one attempt only"), "{several}");
     let error = Setup::new("[agents]\nmax-depth = 9\n", "").load(&RunOptions::default()).unwrap_err().to_string();
     assert!(error.contains("`max-depth` of `[agents]` is 9, more than the maximum of 3"), "{error}");
 }

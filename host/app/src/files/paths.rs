@@ -220,6 +220,11 @@ impl Paths {
         self.data.join("evaluations")
     }
 
+    /// Copies of workspaces in which sub-agents work.
+    pub(crate) fn agent_copies(&self) -> PathBuf {
+        self.data.join("agent-copies")
+    }
+
     /// Snapshots of workspaces, by project.
     pub fn checkpoints(&self) -> PathBuf {
         self.data.join("checkpoints")

@@ -55,6 +55,8 @@ pub struct SandboxedPrograms {
     workspace: PathBuf,
     /// The host's directories.
     own: Vec<PathBuf>,
+    /// The directory that the workspace is a copy of.
+    original: Option<PathBuf>,
     /// Files that programs neither read nor change, and repositories of the workspace.
     exclusions: Arc<Finder>,
     /// Repositories of other writable directories.
@@ -129,6 +131,7 @@ impl Base {
             limits: OnceLock::new(),
             workspace: self.workspace.clone(),
             own: self.host_directories().private,
+            original: self.copied_from.clone(),
             exclusions: self.config.exclusions.clone(),
             others: Arc::default(),
             denied: self.config.denied.clone(),
@@ -191,12 +194,17 @@ impl SandboxedPrograms {
         let mut writable = without_links(self.settings.writable.iter().cloned());
         // Credentials can be handed out, the host's own files cannot.
         writable.retain(|path| !own.iter().any(|own| is_host_part(own, path)));
+        writable.retain(|path| !self.is_in_original(path));
         writable.push(self.workspace.clone());
-        if let Repository::Elsewhere(repository) = Repository::for_workspace(&self.workspace) {
+        // A copy has no repository, whatever a file `.git` in it says.
+        if self.original.is_none()
+            && let Repository::Elsewhere(repository) = Repository::for_workspace(&self.workspace)
+        {
             writable.push(repository);
         }
         // Credentials may come and go while the session lasts.
         let mut visible = without_links(self.settings.readable.iter().cloned());
+        visible.retain(|path| !self.is_in_original(path));
         let open: Vec<PathBuf> = writable.iter().chain(&visible).cloned().collect();
         let secret = secret_paths(paths::home().as_deref(), &open).into_iter();
         let hidden = without_links(secret.chain(self.settings.hidden.iter().cloned()).chain(linked(&own)));
@@ -205,7 +213,7 @@ impl SandboxedPrograms {
         visible.extend(scratch.canonicalize());
         SandboxPolicy {
             writable,
-            hidden: hidden.into_iter().chain(own).collect(),
+            hidden: hidden.into_iter().chain(own).chain(self.original.clone()).collect(),
             visible,
             temporary,
             devices: self.settings.devices(),
@@ -214,6 +222,10 @@ impl SandboxedPrograms {
             enforcement: self.enforcement,
             ..SandboxPolicy::default()
         }
+    }
+
+    fn is_in_original(&self, path: &Path) -> bool {
+        self.original.as_ref().is_some_and(|original| path.starts_with(original))
     }
 
     /// Applies the rules that deny files to a policy.

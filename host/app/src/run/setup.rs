@@ -14,8 +14,10 @@ use crate::process::own_command::compile_plugins;
 use crate::process::running_programs::revert_killed;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
+use crate::run::agent_copies::AgentCopies;
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::built_in::BuiltIns;
+use crate::run::change_tools::{APPLY, SHOW};
 use crate::run::journal::SessionJournal;
 use crate::run::net_question::NetQuestion;
 use crate::run::session::OpenSession;
@@ -200,7 +202,13 @@ impl Base {
         agent.set_totals(session.totals);
         self.learn_window(window, &agent);
         let question = user.as_ref().map(|_| NetQuestion::new(self.network.clone(), self.permissions.audit.clone()));
+        let changes = self.has_copies().then(|| self.add_change_tools(options, &agent));
         let keeper = Arc::new(Keeper::new(self, options, &agent, user));
+        if let Some(changes) = changes {
+            changes.use_keeper(&keeper);
+            let copies = AgentCopies::new(self, options, keeper.clone(), info.clone(), question.is_some());
+            self.open_copies(&agent, copies);
+        }
         keeper.begin(session.on_disk.as_ref());
         keeper.recover().await;
         agent.configure(|config| {
@@ -362,7 +370,7 @@ impl Base {
         }
     }
 
-    fn system_prompt(&self, options: &RunOptions, files: &ContextFiles) -> String {
+    pub(crate) fn system_prompt(&self, options: &RunOptions, files: &ContextFiles) -> String {
         let today = self.exchanges.prompt_date().to_string();
         let instructions = Instructions::read(options, &self.paths, &self.config.project);
         self.secrets.clean(&system_prompt(&instructions, &self.workspace, files, &today)).into_owned()
@@ -370,20 +378,26 @@ impl Base {
 
     /// Selects the tools that the options allow, with secrets redacted and pictures scaled down in their results.
     pub fn tools(&self, options: &RunOptions, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
-        let there: Vec<String> = runtime.all_definitions().iter().map(|tool| tool.name.clone()).collect();
+        let mut there: Vec<String> = runtime.all_definitions().iter().map(|tool| tool.name.clone()).collect();
+        there.extend(self.has_copies().then_some([SHOW, APPLY]).into_iter().flatten().map(str::to_owned));
         let mut named = options.tools.iter().flatten().filter(|_| !options.no_tools);
         if let Some(unknown) = named.find(|name| !there.contains(name)) {
             return Err(
                 Failure::usage(format!("no tool `{unknown}`")).hint(format!("the tools are: {}", there.join(", ")))
             );
         }
+        Ok(self.offered(options, runtime))
+    }
+
+    /// Returns the tools that the options select, which may name others as well.
+    pub(crate) fn offered(&self, options: &RunOptions, runtime: Arc<Runtime>) -> Arc<dyn ToolExecutor> {
         let redacted = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
         let fitting = Arc::new(FittingTools::new(redacted));
         let tools = Arc::new(AuditedTools { inner: fitting, audit: self.permissions.audit.clone() });
-        Ok(match self.selected_tools(options) {
+        match self.selected_tools(options) {
             Some(selects) => Arc::new(Selection::new(tools, Authority::ALL).with_predicate(selects)),
             None => tools,
-        })
+        }
     }
 
     /// Returns the names of tools that the options select, or else the config; `None` if they select all.
@@ -412,7 +426,8 @@ impl Base {
             return Vec::new();
         }
         let there = runtime.definitions();
-        let is_unknown = |name: &&String| !there.iter().any(|tool| tool.name == **name);
+        let is_own = |name: &str| self.has_copies() && [SHOW, APPLY].contains(&name);
+        let is_unknown = |name: &&String| !is_own(name) && !there.iter().any(|tool| tool.name == **name);
         let notice = |key: &str, name: &String| format!("`{key}` in the config: no tool `{}`", printable(name));
         let only = self.config.tools.iter().flatten().filter(is_unknown).map(|name| notice("tools", name));
         let excluded = self.config.exclude_tools.iter().filter(is_unknown).map(|name| notice("exclude-tools", name));

@@ -133,7 +133,7 @@ impl Keeper {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner).push(tree);
     }
 
-    pub(super) fn kept(&self) -> Option<(Arc<Session>, CheckpointStore)> {
+    pub(crate) fn kept(&self) -> Option<(Arc<Session>, CheckpointStore)> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -386,7 +386,7 @@ fn collect(store: &CheckpointStore, retention: Retention, keep: &[Digest], store
 }
 
 /// Runs blocking work; describes its error.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, String> {
     match tokio::task::spawn_blocking(work).await {

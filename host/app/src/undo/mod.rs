@@ -4,6 +4,7 @@
 //! change files, and again at its end, [`keeper::Keeper`] takes a snapshot of the workspace and records it in the session.
 //! [`turns`] reads them back, and [`rewind`] restores files and conversation.
 
+pub(crate) mod agent_copy;
 mod argument_paths;
 pub mod bisection;
 pub mod calls;

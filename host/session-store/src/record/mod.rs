@@ -111,6 +111,7 @@ records! {
     hook { hook: CalledHook }
     plugin_entry { plugin_entry: PluginEntry, titled: Titled }
     checkpoint { checkpoint: Checkpoint, call_snapshots: CallSnapshots, rewound: Rewound }
+    agent_changes { agent_changes: AgentChanges }
     #[cfg(test)] example { #[cfg(test)] example: Example }
 }
 

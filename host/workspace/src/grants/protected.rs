@@ -109,6 +109,8 @@ pub struct HostDirectories {
     pub private: Vec<PathBuf>,
     /// Directories inside these that a grant may name, for reading only.
     pub handed_out: Vec<PathBuf>,
+    /// Other directories where no plugin reads or writes, such as the original of a workspace that is a copy.
+    pub closed: Vec<PathBuf>,
 }
 
 /// The protected paths of this machine.
@@ -150,6 +152,7 @@ impl Protected {
             }
             denied.push(DeniedDirectory { path: real, except });
         }
+        denied.extend(host.closed.iter().map(|path| DeniedDirectory { path: real(path), except: None }));
         Self {
             denied,
             handed_out: host.handed_out.iter().map(|path| real(path)).collect(),
@@ -325,6 +328,7 @@ mod tests {
         let host = HostDirectories {
             private: private.iter().map(PathBuf::from).collect(),
             handed_out: vec![PathBuf::from("/h/cache/output")],
+            closed: Vec::new(),
         };
         Protected::new(&host, Path::new(workspace), Arc::default())
     }
