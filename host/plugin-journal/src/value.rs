@@ -13,6 +13,14 @@ use wasmtime_wasi::p2::bindings::io::streams;
 pub trait EncodeValue {
     /// Appends the value.
     fn encode(&self, out: &mut Vec<u8>);
+
+    /// Appends the elements of a list.
+    fn encode_elements(elements: &[Self], out: &mut Vec<u8>)
+    where
+        Self: Sized,
+    {
+        elements.iter().for_each(|element| element.encode(out));
+    }
 }
 
 /// Values that were encoded by their types.
@@ -38,6 +46,11 @@ impl EncodeValue for u8 {
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(*self);
+    }
+
+    /// The contents of files are lists of bytes: one copy in place of one step for each byte.
+    fn encode_elements(elements: &[Self], out: &mut Vec<u8>) {
+        out.extend_from_slice(elements);
     }
 }
 
@@ -86,7 +99,7 @@ impl<T: EncodeValue> EncodeValue for [T] {
     fn encode(&self, out: &mut Vec<u8>) {
         encode_number(self.len() as u64, out);
         out.reserve(self.len());
-        self.iter().for_each(|value| value.encode(out));
+        T::encode_elements(self, out);
     }
 }
 
