@@ -124,14 +124,26 @@ pub enum JournalValue {
     Digest([u8; 32], u64),
     /// The digest of bytes that an earlier entry of the file contains, and that [`crate::reader`] puts in.
     Repeated([u8; 32]),
+    /// Bytes that the session's file has in part, and that [`crate::reader`] puts in.
+    Referring {
+        /// The beginning of the digest of the bytes.
+        check: [u8; CHECK_BYTES],
+        /// The other bytes, and the places of those in the file.
+        tokens: Vec<u8>,
+    },
+    /// The beginning of the digest of bytes that the session's file had and does not have any more.
+    Lost([u8; CHECK_BYTES]),
 }
+
+/// Bytes of the beginning of a digest. It detects damage; a session's file is not made by an attacker of its journal.
+pub const CHECK_BYTES: usize = 8;
 
 impl JournalValue {
     /// Returns the bytes, where the journal has them.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
-            Self::Digest(..) | Self::Repeated(_) => None,
+            _ => None,
         }
     }
 
@@ -140,8 +152,14 @@ impl JournalValue {
         match self {
             Self::Bytes(own) => own == bytes,
             Self::Digest(digest, _) | Self::Repeated(digest) => digest == blake3::hash(bytes).as_bytes(),
+            Self::Referring { check, .. } | Self::Lost(check) => *check == check_of(blake3::hash(bytes).as_bytes()),
         }
     }
+}
+
+/// Returns the beginning of a digest.
+pub(crate) fn check_of(digest: &[u8; 32]) -> [u8; CHECK_BYTES] {
+    std::array::from_fn(|at| digest[at])
 }
 
 impl JournalEvent {

@@ -3,12 +3,15 @@
 //!
 //! [`event`] has the entries, [`writer`] writes them on a separate thread, [`reader`] reads them, and [`difference`] names
 //! the first difference between a recorded and a repeated call. The crate knows neither wasmtime nor plugins: values are
-//! bytes, which the runtime encodes and decodes by the types of a component's imports.
+//! bytes, which the runtime encodes and decodes by the types of a component's imports. Values that the session's file has
+//! are references into it (`session_references.rs`).
 
 pub mod difference;
 pub mod event;
 mod long_matches;
 pub mod reader;
+mod session_references;
+mod session_text;
 #[cfg(test)]
 mod tests;
 pub mod writer;

@@ -13,7 +13,7 @@ const WINDOW: usize = 4 << 20;
 /// The places that are remembered, as a power of two.
 const SLOT_BITS: u32 = 17;
 /// An odd number without a pattern, for hashes that move along bytes.
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The bytes before the current entry.
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl RepetitionWriter {
             let bytes = &self.earlier.bytes;
             let now = hash.unwrap_or_else(|| hash_of(&bytes[at..at + MIN_COPY]));
             let Some(from) = self.find(now, at) else {
-                hash = bytes.get(at + MIN_COPY).map(|next| self.moved(now, bytes[at], *next));
+                hash = bytes.get(at + MIN_COPY).map(|next| moved(now, bytes[at], *next, self.first_factor));
                 at += 1;
                 continue;
             };
@@ -85,26 +85,27 @@ impl RepetitionWriter {
         while let Some(place) = self.next.checked_sub(dropped).and_then(|place| usize::try_from(place).ok())
             && place + MIN_COPY <= at
         {
-            self.slots[slot(hash_of(&bytes[place..place + MIN_COPY]))] = self.next + 1;
+            self.slots[slot(hash_of(&bytes[place..place + MIN_COPY]), SLOT_BITS)] = self.next + 1;
             self.next += STEP as u64;
         }
     }
 
     /// Finds earlier bytes like those at a place, which have this hash.
     fn find(&self, hash: u64, at: usize) -> Option<usize> {
-        let place = self.slots[slot(hash)].checked_sub(1)?.checked_sub(self.earlier.dropped)?;
+        let place = self.slots[slot(hash, SLOT_BITS)].checked_sub(1)?.checked_sub(self.earlier.dropped)?;
         let (place, bytes) = (usize::try_from(place).ok()?, &self.earlier.bytes);
         (bytes.get(place..place + MIN_COPY)? == bytes.get(at..at + MIN_COPY)?).then_some(place)
     }
-
-    /// Moves a hash by one byte.
-    fn moved(&self, hash: u64, first: u8, next: u8) -> u64 {
-        let rest = hash.wrapping_sub(value_of(first).wrapping_mul(self.first_factor));
-        rest.wrapping_mul(FACTOR).wrapping_add(value_of(next))
-    }
 }
 
-fn hash_of(bytes: &[u8]) -> u64 {
+/// Moves a hash by one byte. `first_factor` is the factor of the first byte.
+pub(crate) fn moved(hash: u64, first: u8, next: u8, first_factor: u64) -> u64 {
+    let rest = hash.wrapping_sub(value_of(first).wrapping_mul(first_factor));
+    rest.wrapping_mul(FACTOR).wrapping_add(value_of(next))
+}
+
+/// Returns a hash that [`moved`] moves along bytes.
+pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |hash: u64, byte| hash.wrapping_mul(FACTOR).wrapping_add(value_of(*byte)))
 }
 
@@ -113,20 +114,24 @@ fn value_of(byte: u8) -> u64 {
     u64::from(byte) + 1
 }
 
-fn slot(hash: u64) -> usize {
-    usize::try_from(hash.wrapping_mul(FACTOR) >> (64 - SLOT_BITS)).unwrap_or(0)
+/// Returns the highest bits of a hash.
+pub(crate) fn slot(hash: u64, bits: u32) -> usize {
+    usize::try_from(hash.wrapping_mul(FACTOR) >> (64 - bits)).unwrap_or(0)
 }
 
-fn common<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
+/// Returns the number of equal bytes at the beginning.
+pub(crate) fn common<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
     one.zip(other).take_while(|(one, other)| one == other).count()
 }
 
-fn push_run(literals: &[u8], out: &mut Vec<u8>) {
+/// Appends a run of literals with its length.
+pub(crate) fn push_run(literals: &[u8], out: &mut Vec<u8>) {
     push_number(literals.len(), out);
     out.extend_from_slice(literals);
 }
 
-fn push_number(mut number: usize, out: &mut Vec<u8>) {
+/// Appends a number, seven bits a byte.
+pub(crate) fn push_number(mut number: usize, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
@@ -170,7 +175,7 @@ impl RepetitionReader {
 }
 
 /// Takes a number from the beginning of tokens.
-fn tokens_after_number(tokens: &mut &[u8]) -> Option<usize> {
+pub(crate) fn tokens_after_number(tokens: &mut &[u8]) -> Option<usize> {
     let mut number = 0_usize;
     for shift in (0..usize::BITS).step_by(7) {
         let (first, rest) = tokens.split_first()?;

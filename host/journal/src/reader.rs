@@ -1,7 +1,8 @@
 //! Reading the journals of a session.
 
-use crate::event::{JournalEvent, JournalValue};
+use crate::event::{JournalEvent, JournalValue, check_of};
 use crate::long_matches::RepetitionReader;
+use crate::session_references::SessionReader;
 use crate::writer::{EXTENSION, MIN_SHARED, REFERRING};
 use flate2::read::DeflateDecoder;
 use pinion_files::open::open_file;
@@ -46,7 +47,16 @@ pub fn journal_files(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
     Ok(files)
 }
 
-/// Reads the entries of one journal, up to the first one that is incomplete.
+/// Returns the file of the session to which a journal may refer: for `ID/journal/0001.calls`, it is `ID.jsonl`.
+pub fn session_of(journal: &Path) -> Option<PathBuf> {
+    let directory = journal.parent().filter(|directory| directory.file_name().is_some_and(|name| name == "journal"))?;
+    let mut session = directory.parent().filter(|session| session.file_name().is_some())?.as_os_str().to_owned();
+    session.push(".jsonl");
+    Some(session.into())
+}
+
+/// Reads the entries of one journal, up to the first one that is incomplete. Values that refer to the session's file
+/// ([`session_of`]) are [`JournalValue::Lost`] where the file is missing or was changed.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -55,8 +65,12 @@ pub fn read_journal(path: &Path) -> Result<Vec<JournalEvent>, ReadError> {
     let mut decoder = DeflateDecoder::new(BufReader::new(file));
     let (mut events, mut values) = (Vec::new(), HashMap::new());
     let (mut left, mut repetitions) = (MAX_TOTAL, None);
+    let mut session = SessionReader::new(session_of(path).as_deref());
     while let Some(mut event) = next_event(&mut decoder, &mut repetitions, &mut left) {
-        event.for_each_value(|value| restore(value, &mut values, &mut left));
+        event.for_each_value(|value| {
+            resolve(value, &mut session, &mut left);
+            restore(value, &mut values, &mut left);
+        });
         events.push(event);
     }
     Ok(events)
@@ -90,6 +104,14 @@ fn next_length(decoder: &mut impl Read) -> Option<u32> {
     Some(u32::from_le_bytes(length))
 }
 
+/// Puts in the bytes that the session's file has.
+fn resolve(value: &mut JournalValue, session: &mut SessionReader, left: &mut usize) {
+    let JournalValue::Referring { check, tokens } = value else { return };
+    let restored = session.restore(tokens, *left).filter(|bytes| check_of(blake3::hash(bytes).as_bytes()) == *check);
+    *left -= restored.as_ref().map_or(0, Vec::len);
+    *value = restored.map_or(JournalValue::Lost(*check), JournalValue::Bytes);
+}
+
 /// Puts in the bytes of a value that was written before, and remembers those that may be repeated.
 fn restore(value: &mut JournalValue, values: &mut HashMap<[u8; 32], Vec<u8>>, left: &mut usize) {
     match value {
@@ -106,6 +128,6 @@ fn restore(value: &mut JournalValue, values: &mut HashMap<[u8; 32], Vec<u8>>, le
                 *value = JournalValue::Bytes(bytes.clone());
             }
         }
-        JournalValue::Digest(..) => {}
+        JournalValue::Digest(..) | JournalValue::Referring { .. } | JournalValue::Lost(_) => {}
     }
 }

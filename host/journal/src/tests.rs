@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn start() -> JournalEvent {
     JournalEvent::Instance(InstanceStart {
@@ -95,6 +95,87 @@ fn files_that_are_read_again_take_little_space() {
     assert_eq!(different, None);
     let length = fs::metadata(path).unwrap().len();
     assert!(length < 2 * 80_000, "{length}");
+}
+
+/// A text whose lines differ, with line endings of both kinds.
+fn text(seed: usize) -> String {
+    (0..200)
+        .map(|line| format!("{:x}: a line of \"{seed}\"\t{}\r\n\n", (line + seed * 977) * 48_271, line * 31))
+        .collect()
+}
+
+/// Writes a journal of calls, and the session's file with their results as JSON strings. Returns the journal.
+fn write_with_session(directory: &Path, texts: &[String]) -> PathBuf {
+    let (session, journal) = (directory.join("s.jsonl"), directory.join("s/journal"));
+    let writer = JournalWriter::start(JournalMode::On, Box::new(|_: &mut [u8]| ())).unwrap();
+    writer.begin_for_session(&journal, &session);
+    for text in texts {
+        // The result is in the session after the end of the call.
+        writer.record(call(text.as_bytes()));
+        let escaped = text.replace('"', "\\\"").replace('\t', "\\t").replace('\r', "\\r").replace('\n', "\\n");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&session).unwrap();
+        writeln!(file, "{{\"text\":\"{escaped}\"}}").unwrap();
+    }
+    writer.finish().unwrap();
+    journal_files(&journal).unwrap().remove(0)
+}
+
+#[test]
+fn texts_of_the_session_are_not_written_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let texts: Vec<String> = (0..20).map(text).collect();
+    let journal = write_with_session(directory.path(), &texts);
+    let expected: Vec<_> = texts.iter().map(|text| call(text.as_bytes())).collect();
+    assert_eq!(read_journal(&journal).unwrap(), expected);
+    let (size, session) =
+        (fs::metadata(&journal).unwrap().len(), fs::metadata(directory.path().join("s.jsonl")).unwrap());
+    assert!(size * 50 < session.len(), "{size} of {}", session.len());
+}
+
+#[test]
+fn damaged_line_of_the_session_is_an_error_of_its_call_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let texts: Vec<String> = (0..3).map(text).collect();
+    let journal = write_with_session(directory.path(), &texts);
+    let session = directory.path().join("s.jsonl");
+    let whole = fs::read_to_string(&session).unwrap();
+    let returned = |event: &JournalEvent| match event {
+        JournalEvent::Call(call) => match &call.outcome {
+            CallOutcome::Returned(JournalValue::Bytes(bytes)) => Some(String::from_utf8(bytes.clone()).unwrap()),
+            CallOutcome::Returned(JournalValue::Lost(_) | JournalValue::Repeated(_)) => None,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let read = || read_journal(&journal).unwrap().iter().map(returned).collect::<Vec<_>>();
+    let [one, two, three] = [0, 1, 2].map(|at| Some(texts[at].clone()));
+    assert_eq!(read(), [one.clone(), two.clone(), three.clone()]);
+    fs::write(&session, whole.replacen("\"1\\\"", "\"x\\\"", 1)).unwrap();
+    assert_eq!(read(), [one.clone(), None, three]);
+    let second_end = whole.match_indices('\n').nth(1).unwrap().0;
+    fs::write(&session, &whole[..=second_end]).unwrap();
+    assert_eq!(read(), [one, two, None]);
+    fs::remove_file(&session).unwrap();
+    assert_eq!(read(), [None, None, None]);
+    let read = read_journal(&journal).unwrap();
+    let JournalEvent::Call(first) = &read[0] else { panic!() };
+    assert_eq!(first.arguments, JournalValue::Bytes(b"a".to_vec()));
+    let CallOutcome::Returned(value) = &first.imports[0].outcome else { panic!() };
+    assert!(value.bytes().is_none() && value.is(texts[0].as_bytes()) && !value.is(texts[1].as_bytes()));
+}
+
+#[test]
+fn journal_of_digests_does_not_refer_to_the_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let (session, journal) = (directory.path().join("s.jsonl"), directory.path().join("s/journal"));
+    fs::write(&session, format!("{}\n", "some text ".repeat(50))).unwrap();
+    let writer = JournalWriter::start(JournalMode::Digest, Box::new(|_: &mut [u8]| ())).unwrap();
+    writer.begin_for_session(&journal, &session);
+    writer.record(call("some text ".repeat(50).as_bytes()));
+    writer.finish().unwrap();
+    let events = read_journal(&journal_files(&journal).unwrap()[0]).unwrap();
+    let [JournalEvent::Call(call)] = events.as_slice() else { panic!("{events:?}") };
+    assert!(matches!(call.outcome, CallOutcome::Returned(JournalValue::Digest(..))), "{call:?}");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The writer of a journal, on a separate thread, so that a call pays only for the copy of its values.
 //!
-//! The journals of a session are files in a directory with its name. Each process writes a separate file, a DEFLATE stream of
-//! entries, each with its length before it: a process that was killed leaves a file that ends within an entry, and
-//! the reader ignores the rest. Entries refer to earlier bytes of the file, see `long_matches.rs`. Large values are written once per file. Secrets are masked before anything else happens to a
-//! value, so that neither files nor digests depend on them.
+//! The journals of a session are files in a directory with its name. Each process writes a separate file, a DEFLATE
+//! stream of entries, each with its length before it: a process that was killed leaves a file that ends within an entry,
+//! and the reader ignores the rest. Large values are written once per file, and refer to the session's file, see
+//! `session_references.rs`. Entries refer to earlier bytes of the file, see `long_matches.rs`. Secrets are masked before
+//! anything else happens to a value, so that neither files nor digests nor references depend on them.
 
-use crate::event::{JournalEvent, JournalValue};
+use crate::event::{JournalEvent, JournalValue, check_of};
 use crate::long_matches::RepetitionWriter;
+use crate::session_references::SessionIndex;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use pinion_files::open::create_directory;
@@ -26,6 +28,8 @@ pub const EXTENSION: &str = "calls";
 pub(crate) const REFERRING: u32 = u32::MAX;
 /// Bytes of a value that is written once per file.
 pub(crate) const MIN_SHARED: usize = 256;
+/// Bytes of a value that may refer to the session's file.
+const MIN_REFERRING: usize = 64;
 /// Bytes of a value of which only the digest is kept.
 const MAX_VALUE: usize = 8 << 20;
 /// Bytes of a value that a journal of digests keeps as it is.
@@ -78,9 +82,15 @@ pub struct JournalWriter {
 /// The first error of the thread that was not returned yet.
 type WriteFailure = Arc<Mutex<Option<io::Error>>>;
 
+/// The directory of a journal, and the session's file to which it refers.
+struct JournalPlace {
+    directory: PathBuf,
+    session: Option<PathBuf>,
+}
+
 enum WriterMessage {
     Event(Box<JournalEvent>, usize),
-    Begin(Option<PathBuf>),
+    Begin(Option<JournalPlace>),
     Flush(mpsc::SyncSender<()>),
 }
 
@@ -95,9 +105,11 @@ impl JournalWriter {
         let (counter, failure) = (waiting.clone(), WriteFailure::default());
         let reported = failure.clone();
         let running = thread::Builder::new().name("pinion-journal".to_owned()).spawn(move || {
-            let (file, directory, seen) = (None, None, HashSet::new());
-            let mut output = JournalOutput { mode, mask, file, directory, seen, failure: reported };
-            output.run(&receiver, &counter);
+            let (file, place, session, seen) = (None, None, None, HashSet::new());
+            let pending = Vec::new();
+            let mut output =
+                JournalOutput { mode, mask, file, place, session, seen, pending, waiting: counter, failure: reported };
+            output.run(&receiver);
         })?;
         Ok(Self { sender: Mutex::new(sender), waiting, failure, thread: running.thread().clone() })
     }
@@ -105,7 +117,15 @@ impl JournalWriter {
     /// Continues in a new file of `directory`, which is created with the first entry. Without a directory, drops further
     /// entries.
     pub fn begin(&self, directory: Option<&Path>) {
-        self.send(WriterMessage::Begin(directory.map(Path::to_owned)));
+        let place = |directory: &Path| JournalPlace { directory: directory.to_owned(), session: None };
+        self.send(WriterMessage::Begin(directory.map(place)));
+    }
+
+    /// Continues in a new file of `directory` for a session, whose file it refers to. The reader finds that file by
+    /// [`session_of`](crate::reader::session_of).
+    pub fn begin_for_session(&self, directory: &Path, session: &Path) {
+        let place = JournalPlace { directory: directory.to_owned(), session: Some(session.to_owned()) };
+        self.send(WriterMessage::Begin(Some(place)));
     }
 
     /// Adds an entry, and first waits for the disk where entries would be dropped.
@@ -190,9 +210,15 @@ struct JournalOutput {
     mode: JournalMode,
     mask: MaskSecrets,
     file: Option<JournalFile>,
-    directory: Option<PathBuf>,
+    place: Option<JournalPlace>,
+    /// The text of the session's file.
+    session: Option<SessionIndex>,
     /// Digests of the values in the file.
     seen: HashSet<[u8; 32]>,
+    /// Entries that wait until the session has the results of their calls, with their bytes.
+    pending: Vec<(JournalEvent, usize)>,
+    /// Bytes of entries that were not written yet.
+    waiting: Arc<AtomicUsize>,
     failure: WriteFailure,
 }
 
@@ -204,11 +230,17 @@ struct JournalFile {
 }
 
 impl JournalOutput {
-    fn run(&mut self, receiver: &mpsc::Receiver<WriterMessage>, waiting: &AtomicUsize) {
+    fn run(&mut self, receiver: &mpsc::Receiver<WriterMessage>) {
+        // Entries that were there when the thread last waited.
+        let mut known = 0;
         loop {
-            let is_dirty = self.file.as_ref().is_some_and(|file| file.is_dirty);
             let next = receiver.try_recv();
             let is_first = next.is_err();
+            if is_first {
+                self.add_pending(known);
+                known = self.pending.len();
+            }
+            let is_dirty = known > 0 || self.file.as_ref().is_some_and(|file| file.is_dirty);
             let message = match (next, is_dirty) {
                 (Ok(message), _) => Ok(message),
                 (Err(_), true) => receiver.recv_timeout(QUIET),
@@ -218,13 +250,11 @@ impl JournalOutput {
                 thread::park_timeout(GATHERING);
             }
             match message {
-                Ok(WriterMessage::Event(event, size)) => {
-                    self.add(*event);
-                    waiting.fetch_sub(size, Ordering::Relaxed);
-                }
-                Ok(WriterMessage::Begin(directory)) => {
+                Ok(WriterMessage::Event(event, size)) => self.pending.push((*event, size)),
+                Ok(WriterMessage::Begin(place)) => {
                     self.close();
-                    self.directory = directory;
+                    self.session = place.as_ref().and_then(|place| place.session.as_deref()).map(SessionIndex::new);
+                    self.place = place;
                 }
                 Ok(WriterMessage::Flush(done)) => {
                     self.flush();
@@ -233,14 +263,32 @@ impl JournalOutput {
                 Err(mpsc::RecvTimeoutError::Timeout) => self.flush(),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return self.close(),
             }
+            known = known.min(self.pending.len());
+        }
+    }
+
+    /// Adds the first entries that wait. A call ends before the session has its result, so the newest entries wait until
+    /// the next pause.
+    fn add_pending(&mut self, count: usize) {
+        if count > 0
+            && self.mode == JournalMode::On
+            && let Some(session) = &mut self.session
+            && let Err(error) = session.update()
+        {
+            tracing::debug!(%error, "the journal refers to no more of the session's file");
+            self.session = None;
+        }
+        for (event, size) in self.pending.drain(..count).collect::<Vec<_>>() {
+            self.add(event);
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
         }
     }
 
     fn add(&mut self, mut event: JournalEvent) {
-        if self.directory.is_none() {
+        if self.place.is_none() {
             return;
         }
-        let (mask, seen, mode) = (&self.mask, &mut self.seen, self.mode);
+        let (mask, seen, mode, session) = (&self.mask, &mut self.seen, self.mode, self.session.as_ref());
         event.for_each_text(|text| {
             let mut bytes = std::mem::take(text).into_bytes();
             mask(&mut bytes);
@@ -249,7 +297,7 @@ impl JournalOutput {
         event.for_each_value(|value| {
             if let JournalValue::Bytes(bytes) = value {
                 mask(bytes);
-                *value = shortened(std::mem::take(bytes), mode, seen);
+                *value = shortened(std::mem::take(bytes), mode, seen, session);
             }
         });
         if let Err(error) = self.write(&event) {
@@ -259,8 +307,9 @@ impl JournalOutput {
 
     fn write(&mut self, event: &JournalEvent) -> io::Result<()> {
         if self.file.is_none() {
-            let Some(directory) = &self.directory else { return Ok(()) };
-            let mut encoder = DeflateEncoder::new(BufWriter::new(create_file(directory)?), Compression::default());
+            let Some(place) = &self.place else { return Ok(()) };
+            let file = BufWriter::new(create_file(&place.directory)?);
+            let mut encoder = DeflateEncoder::new(file, Compression::default());
             encoder.write_all(&REFERRING.to_le_bytes())?;
             let repetitions = RepetitionWriter::new();
             self.file = Some(JournalFile { encoder, repetitions, bytes: 0, is_dirty: false });
@@ -278,6 +327,7 @@ impl JournalOutput {
     }
 
     fn flush(&mut self) {
+        self.add_pending(self.pending.len());
         if let Some(file) = self.file.as_mut().filter(|file| file.is_dirty) {
             file.is_dirty = false;
             if let Err(error) = file.flush() {
@@ -289,7 +339,7 @@ impl JournalOutput {
     /// Ends the journal of the directory after an error.
     fn fail(&mut self, error: io::Error) {
         tracing::warn!(%error, "the journal could not be written; it ends here");
-        (self.file, self.directory) = (None, None);
+        (self.file, self.place) = (None, None);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
@@ -327,8 +377,13 @@ impl JournalFile {
     }
 }
 
-/// Replaces bytes that the file has already, or that the mode leaves out.
-fn shortened(bytes: Vec<u8>, mode: JournalMode, seen: &mut HashSet<[u8; 32]>) -> JournalValue {
+/// Replaces bytes that the file or the session has already, or that the mode leaves out.
+fn shortened(
+    bytes: Vec<u8>,
+    mode: JournalMode,
+    seen: &mut HashSet<[u8; 32]>,
+    session: Option<&SessionIndex>,
+) -> JournalValue {
     let is_brief = mode == JournalMode::Digest && bytes.len() > MAX_BRIEF;
     if is_brief || bytes.len() > MAX_VALUE {
         return JournalValue::Digest(*blake3::hash(&bytes).as_bytes(), bytes.len() as u64);
@@ -339,7 +394,11 @@ fn shortened(bytes: Vec<u8>, mode: JournalMode, seen: &mut HashSet<[u8; 32]>) ->
             return JournalValue::Repeated(digest);
         }
     }
-    JournalValue::Bytes(bytes)
+    let referring = session.filter(|_| bytes.len() >= MIN_REFERRING).and_then(|session| session.shorten(&bytes));
+    match referring {
+        Some(tokens) => JournalValue::Referring { check: check_of(blake3::hash(&bytes).as_bytes()), tokens },
+        None => JournalValue::Bytes(bytes),
+    }
 }
 
 /// Creates the next file of a directory, readable only for its owner.

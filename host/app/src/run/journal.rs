@@ -33,7 +33,10 @@ impl SessionJournal {
     /// Continues with another session. The calls of a session that is not saved are not recorded.
     pub fn begin(&self, session: Option<&Arc<Session>>) {
         if let Some(writer) = &self.0 {
-            writer.begin(session.map(|session| directory_of(session.path())).as_deref());
+            match session.map(|session| session.path()) {
+                Some(path) => writer.begin_for_session(&directory_of(path), path),
+                None => writer.begin(None),
+            }
         }
     }
 
@@ -50,6 +53,21 @@ impl SessionJournal {
 }
 
 /// Returns the directory of a session's journals: in the directory of its sub-agents, which is deleted with the session.
+/// [`pinion_journal::reader::session_of`] is the way back.
 pub fn directory_of(session: &Path) -> PathBuf {
     session.with_extension("").join("journal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_journal::reader::session_of;
+
+    #[test]
+    fn session_is_found_from_its_journal() {
+        let session = Path::new("sessions/project/20260102T030405Z_0d2f.jsonl");
+        assert_eq!(session_of(&directory_of(session).join("0001.calls")).as_deref(), Some(session));
+        assert_eq!(session_of(Path::new("journal/0001.calls")), None);
+        assert_eq!(session_of(Path::new("report/other/0001.calls")), None);
+    }
 }

@@ -181,7 +181,7 @@ async fn repeat(
         let Some(function) = export(store, component, instance, &call.export) else {
             return skipped(&format!("the component does not export `{}`", call.export));
         };
-        let Some(arguments) = call.arguments.bytes() else { return skipped(DIGESTS) };
+        let Some(arguments) = call.arguments.bytes() else { return skipped(absence(&call.arguments)) };
         let types: Vec<Type> = function.ty(&*store).results().collect();
         (invoke(store, function, arguments).await, types)
     };
@@ -207,7 +207,18 @@ async fn repeat(
     }
 }
 
-const DIGESTS: &str = "the journal has only digests; record with `journal = \"on\"`";
+/// Returns the reason why the journal does not have the bytes of a value.
+fn absence(value: &JournalValue) -> &'static str {
+    match value {
+        JournalValue::Referring { .. } | JournalValue::Lost(_) => {
+            "the journal refers to a text that the session's file does not have any more"
+        }
+        JournalValue::Repeated(_) => "the journal refers to a value that it has lost",
+        JournalValue::Digest(..) | JournalValue::Bytes(_) => {
+            "the journal has only digests; record with `journal = \"on\"`"
+        }
+    }
+}
 
 /// Calls an export with encoded arguments. Returns the encoded results.
 async fn invoke(store: &mut Store<Replayed>, function: Func, mut arguments: &[u8]) -> wasmtime::Result<Vec<u8>> {
@@ -325,9 +336,10 @@ fn repeat_import(
             }
             Ok(())
         }
-        CallOutcome::Returned(_) => {
-            store.data_mut().missing = Some(DIGESTS.to_owned());
-            Err(wasmtime::Error::msg(DIGESTS))
+        CallOutcome::Returned(value) => {
+            let reason = absence(&value);
+            store.data_mut().missing = Some(reason.to_owned());
+            Err(wasmtime::Error::msg(reason))
         }
         CallOutcome::Trapped(message) => Err(wasmtime::Error::msg(message)),
         CallOutcome::Stopped => Err(wasmtime::Error::msg("the host stopped the recorded call here")),
