@@ -172,7 +172,7 @@ impl PackageStore {
         let _held = self.hold()?;
         let mut lock = self.settled()?;
         self.add_content(&mut lock, request, reader)?;
-        let (name, release) = (&request.package.name, LockedRelease { for_project: true, ..request.release() });
+        let (name, release) = (&request.package.name, LockedRelease { for_project: true, ..request.release(None) });
         match lock.packages.iter_mut().find(|known| known.name == *name) {
             Some(known) => known.keep(release),
             None => lock.packages.push(LockedPackage {

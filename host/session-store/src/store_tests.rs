@@ -3,6 +3,7 @@ use crate::record::CallLedger;
 use crate::testing::{calls, result, time, user, workspace};
 use crate::transcript::Transcript;
 use crate::{ExportFormat, Payload, export, render};
+use pinion_protocol::delegation::WorkDirectory;
 use pinion_protocol::{
     ChoiceAccount, CompactionReason, Display, Ledger, RunEnd, Spend, StopReason, ToolResultMessage, TurnTrigger, Usage,
 };
@@ -19,6 +20,7 @@ fn start(session: &str) -> EventKind {
         trigger: TurnTrigger::User,
         provider: "p".into(),
         model: "m".into(),
+        directory: WorkDirectory::Parent,
     }
 }
 

@@ -97,6 +97,7 @@ fn request(package: &Package, seen: Option<String>) -> InstallRequest<'_> {
         signer: None,
         granted: granted.collect(),
         current: BTreeMap::new(),
+        servers: Vec::new(),
         seen,
         now: 1,
     }

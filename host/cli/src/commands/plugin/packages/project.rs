@@ -166,6 +166,8 @@ fn keep(base: &Base, candidate: &Candidate) -> Result<()> {
         signer: signer.clone(),
         granted: components.map(|part| (part.facts.name.clone(), part.facts.grants.clone())).collect(),
         current: Default::default(),
+        // Servers belong to the active version of a package, and this one is active for the project's plugins alone.
+        servers: Vec::new(),
         seen: None,
         now: now(),
     };
