@@ -109,14 +109,14 @@ impl App {
 
     fn draw_transcript(&mut self, buffer: &mut Buffer, height: usize, now: Duration) {
         let area = *buffer.area();
-        let page = self.views.from_top().find_map(|view| view.draw_page(self, area.width.into(), height, now));
+        let page = self.views.iter_from_top().find_map(|view| view.draw_page(self, area.width.into(), height, now));
         if let Some(page) = page {
             page.iter().enumerate().for_each(|(at, row)| draw_row(buffer, at, row, area, &mut self.links));
             return;
         }
         let selected = self.transcript.selected();
         let (mark, matched) = (self.settings.theme.selected, self.settings.theme.matched);
-        let query = self.views.from_top().find_map(ScreenView::marked_text).unwrap_or_default().to_lowercase();
+        let query = self.views.iter_from_top().find_map(ScreenView::marked_text).unwrap_or_default().to_lowercase();
         let region = self.transcript.region();
         for (at, (place, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
             draw_row(buffer, at, &row, area, &mut self.links);
@@ -221,7 +221,7 @@ impl App {
 
     /// Returns the rows that a view leaves above it.
     fn rows_above(&self, layer: ViewLayer, height: usize) -> usize {
-        let page = self.views.from_top().find_map(|view| view.page_rows(self, height));
+        let page = self.views.iter_from_top().find_map(|view| view.page_rows(self, height));
         page.filter(|_| layer == ViewLayer::Question).unwrap_or(LEAST_TRANSCRIPT)
     }
 

@@ -188,27 +188,27 @@ impl<A: 'static> OpenViews<A> {
     }
 
     pub(crate) fn top_mut(&mut self) -> Option<&mut AnyView<A>> {
-        self.from_top_mut().next()
+        self.iter_mut_from_top().next()
     }
 
     /// Returns the views, the one above all others first.
-    pub(crate) fn from_top(&self) -> impl Iterator<Item = &AnyView<A>> {
+    pub(crate) fn iter_from_top(&self) -> impl Iterator<Item = &AnyView<A>> {
         self.0.values().rev().map(|view| &**view)
     }
 
     /// Returns the views, the one above all others first.
-    pub(crate) fn from_top_mut(&mut self) -> impl Iterator<Item = &mut AnyView<A>> {
+    pub(crate) fn iter_mut_from_top(&mut self) -> impl Iterator<Item = &mut AnyView<A>> {
         self.0.values_mut().rev().map(|view| &mut **view)
     }
 
     /// Returns the open view of a type.
     pub(crate) fn get<V: ScreenView<A>>(&self) -> Option<&V> {
-        self.from_top().find_map(|view| (view as &dyn Any).downcast_ref())
+        self.iter_from_top().find_map(|view| (view as &dyn Any).downcast_ref())
     }
 
     /// Returns the open view of a type.
     pub(crate) fn get_mut<V: ScreenView<A>>(&mut self) -> Option<&mut V> {
-        self.from_top_mut().find_map(|view| (view as &mut dyn Any).downcast_mut())
+        self.iter_mut_from_top().find_map(|view| (view as &mut dyn Any).downcast_mut())
     }
 
     /// Closes the view of a type and returns it.
@@ -220,18 +220,18 @@ impl<A: 'static> OpenViews<A> {
 
     /// Returns the time when a view is due.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.from_top().filter_map(ScreenView::deadline).min()
+        self.iter_from_top().filter_map(ScreenView::deadline).min()
     }
 
     /// Returns whether a key was typed for the editor before the view above all others was visible.
     pub(crate) fn is_typed_ahead(&self) -> bool {
-        let mut views = self.from_top();
+        let mut views = self.iter_from_top();
         let takes_text = |view: &AnyView<A>| matches!(view.layer(), ViewLayer::Line | ViewLayer::List);
         views.next().is_some_and(ScreenView::is_new) && !views.any(takes_text)
     }
 
     /// Returns the keys that scroll the conversation.
     pub(crate) fn reading_keys(&self) -> ReadingKeys {
-        self.from_top().next().map_or(ReadingKeys::Nothing, ScreenView::reading_keys)
+        self.iter_from_top().next().map_or(ReadingKeys::Nothing, ScreenView::reading_keys)
     }
 }

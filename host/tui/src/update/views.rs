@@ -20,7 +20,8 @@ impl App {
         now: Duration,
         mut input: impl FnMut(&mut AnyView<App>) -> ViewOutcome<App>,
     ) -> bool {
-        let outcome = self.views.from_top_mut().map(&mut input).find(|outcome| !matches!(outcome, ViewOutcome::Passed));
+        let outcome =
+            self.views.iter_mut_from_top().map(&mut input).find(|outcome| !matches!(outcome, ViewOutcome::Passed));
         match outcome {
             Some(ViewOutcome::Effect(effect)) => effect(self, now),
             Some(ViewOutcome::Taken) => {}
@@ -31,7 +32,7 @@ impl App {
 
     /// Tells all views that time has passed.
     pub(crate) fn tick_views(&mut self, now: Duration) {
-        let outcomes: Vec<ViewOutcome<App>> = self.views.from_top_mut().map(|view| view.take_tick(now)).collect();
+        let outcomes: Vec<ViewOutcome<App>> = self.views.iter_mut_from_top().map(|view| view.take_tick(now)).collect();
         for outcome in outcomes {
             if let ViewOutcome::Effect(effect) = outcome {
                 effect(self, now);
