@@ -204,8 +204,8 @@ async fn conflicts_rules_and_protected_paths_change_nothing() {
             fs::write(copy.join("a"), "2\n").unwrap();
             fs::write(copy.join("new"), "3\n").unwrap();
             if mine == "protected" {
-                fs::create_dir(copy.join("sub")).unwrap();
-                fs::write(copy.join("sub/.envrc"), "x\n").unwrap();
+                fs::create_dir_all(copy.join("sub/.vscode")).unwrap();
+                fs::write(copy.join("sub/.vscode/tasks.json"), "{}\n").unwrap();
             }
         });
         fs::write(world.work().join(mine), "mine\n").unwrap();
