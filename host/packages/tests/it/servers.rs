@@ -15,7 +15,7 @@ fn vendor(servers: &Value) -> Package {
     package(&[
         (".claude-plugin/plugin.json", r#"{"name":"kit","version":"1"}"#),
         ("skills/a/SKILL.md", "text"),
-        ("bin/run", "program"),
+        ("tools/run", "program"),
         (".mcp.json", &text),
     ])
 }
@@ -23,7 +23,7 @@ fn vendor(servers: &Value) -> Package {
 /// Reads a package of Agent Plugins with these servers in `mcp.json`.
 fn agent(servers: &Value) -> Package {
     let text = json!({ "mcpServers": servers }).to_string();
-    package(&[("plugin.json", AGENT), ("skills/a/SKILL.md", "text"), ("bin/run", "program"), ("mcp.json", &text)])
+    package(&[("plugin.json", AGENT), ("skills/a/SKILL.md", "text"), ("tools/run", "program"), ("mcp.json", &text)])
 }
 
 fn entry(server: &PackagedServer) -> Value {
@@ -38,14 +38,14 @@ fn names(package: &Package) -> Vec<&str> {
 fn placeholders_of_all_formats_name_the_directories_of_the_package() {
     let kit = vendor(&json!({
         "db": {
-            "command": "${CLAUDE_PLUGIN_ROOT}/bin/run", "args": ["${CLAUDE_PLUGIN_ROOT}/db", 5432],
+            "command": "${CLAUDE_PLUGIN_ROOT}/tools/run", "args": ["${CLAUDE_PLUGIN_ROOT}/db", 5432],
             "env": { "TOKEN": "${DB_TOKEN}", "STATE": "${CLAUDE_PLUGIN_DATA}/s" }, "network": true,
         },
         "web": { "type": "http", "url": "https://example.com/mcp", "headers": { "X-Key": "Bearer ${WEB_KEY:-none}" } },
     }));
     assert_eq!((names(&kit), kit.notices.len()), (vec!["db", "web"], 0), "{:?}", kit.notices);
     let expected = json!({
-        "command": "${PLUGIN_ROOT}/bin/run", "args": ["${PLUGIN_ROOT}/db", "5432"], "network": true, "write": false,
+        "command": "${PLUGIN_ROOT}/tools/run", "args": ["${PLUGIN_ROOT}/db", "5432"], "network": true, "write": false,
         "env": {
             "TOKEN": "${DB_TOKEN}", "STATE": "${PLUGIN_DATA}/s", "PLUGIN_ROOT": "${PLUGIN_ROOT}",
             "PLUGIN_DATA": "${PLUGIN_DATA}", "CLAUDE_PLUGIN_ROOT": "${PLUGIN_ROOT}",
@@ -55,7 +55,7 @@ fn placeholders_of_all_formats_name_the_directories_of_the_package() {
     assert_eq!((entry(&kit.servers[0]), &kit.servers[0].variables[..]), (expected, &["DB_TOKEN".to_owned()][..]));
     assert_eq!(kit.servers[1].variables, ["WEB_KEY"]);
     let summary = kit.servers[0].summary();
-    for part in ["/bin/run", "5432", "TOKEN=${DB_TOKEN}", "reads your environment: DB_TOKEN", "uses the network"] {
+    for part in ["/tools/run", "5432", "TOKEN=${DB_TOKEN}", "reads your environment: DB_TOKEN", "uses the network"] {
         assert!(summary.contains(part), "{summary}");
     }
     assert!(!summary.contains("writes the workspace") && kit.servers[1].summary().contains("https://example.com/mcp"));
@@ -65,8 +65,8 @@ fn placeholders_of_all_formats_name_the_directories_of_the_package() {
 fn servers_of_agent_plugins_read_no_variables_of_the_environment() {
     let text = AGENT.replace("}", r#","extensions":{"dev.pinion":{"mcpServers":{"db":{"network":true}}}}}"#);
     let servers =
-        json!({ "mcpServers": { "db": { "type": "stdio", "command": "./bin/run", "env": { "A": "${HOME}" } } } });
-    let kit = package(&[("plugin.json", &text), ("bin/run", ""), ("mcp.json", &servers.to_string())]);
+        json!({ "mcpServers": { "db": { "type": "stdio", "command": "./tools/run", "env": { "A": "${HOME}" } } } });
+    let kit = package(&[("plugin.json", &text), ("tools/run", ""), ("mcp.json", &servers.to_string())]);
     let server = entry(&kit.servers[0]);
     assert_eq!((&server["cwd"], &server["network"]), (&json!("${PLUGIN_ROOT}"), &json!(true)), "{:?}", kit.notices);
     assert!(kit.servers[0].variables.is_empty());
@@ -76,7 +76,7 @@ fn servers_of_agent_plugins_read_no_variables_of_the_environment() {
 fn broken_server_costs_only_itself() {
     let broken = [
         json!({ "command": "../run" }),
-        json!({ "command": "./bin/../../run" }),
+        json!({ "command": "./tools/../../run" }),
         json!({ "command": "${CLAUDE_PLUGIN_ROOT}/../run" }),
         json!({ "command": "${CLAUDE_PLUGIN_ROOT}/missing" }),
         json!({ "command": "/bin/sh" }),
@@ -273,7 +273,7 @@ fn server_that_the_user_switched_off_stays_off() {
 #[test]
 fn directory_of_a_version_is_checked_before_its_programs_start() {
     let test = TestStore::new();
-    let one = vendor(&json!({ "a": { "command": "${CLAUDE_PLUGIN_ROOT}/bin/run" } }));
+    let one = vendor(&json!({ "a": { "command": "${CLAUDE_PLUGIN_ROOT}/tools/run" } }));
     test.install(&one).unwrap();
     let root = test.store.directory(&one.digest);
     check_directory(&root).unwrap();
@@ -281,12 +281,12 @@ fn directory_of_a_version_is_checked_before_its_programs_start() {
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode("bin/run"), mode(".mcp.json")), (0o700, 0o600));
+        assert_eq!((mode("tools/run"), mode(".mcp.json")), (0o700, 0o600));
     }
     fs::write(root.join("added.js"), "x").unwrap();
     assert!(matches!(check_directory(&root), Err(StoreError::Tampered { .. })));
     fs::remove_file(root.join("added.js")).unwrap();
-    fs::write(root.join("bin/run"), "other").unwrap();
+    fs::write(root.join("tools/run"), "other").unwrap();
     assert!(matches!(check_directory(&root), Err(StoreError::Tampered { .. })));
 }
 
