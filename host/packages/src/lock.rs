@@ -145,6 +145,11 @@ pub struct LockedComponent {
 }
 
 impl LockedPackage {
+    /// Creates a package with one version. `active` is the digest of the active one, empty if none is.
+    pub(crate) fn with_release(name: &str, active: &str, release: LockedRelease) -> Self {
+        Self { name: name.to_owned(), active: active.to_owned(), pending: None, releases: vec![release] }
+    }
+
     /// Returns the active release.
     pub fn active_release(&self) -> Option<&LockedRelease> {
         self.releases.iter().find(|release| release.digest == self.active)

@@ -154,12 +154,7 @@ impl PackageStore {
         let release = request.release(active);
         match lock.packages.iter_mut().find(|known| known.name == package.name) {
             Some(known) => known.add(release),
-            None => lock.packages.push(LockedPackage {
-                name: package.name.clone(),
-                active: package.digest.clone(),
-                pending: None,
-                releases: vec![release],
-            }),
+            None => lock.packages.push(LockedPackage::with_release(&package.name, &package.digest, release)),
         }
         self.activate(&mut lock, before, &package.name)
     }
@@ -175,12 +170,7 @@ impl PackageStore {
         let (name, release) = (&request.package.name, LockedRelease { for_project: true, ..request.release(None) });
         match lock.packages.iter_mut().find(|known| known.name == *name) {
             Some(known) => known.keep(release),
-            None => lock.packages.push(LockedPackage {
-                name: name.clone(),
-                active: String::new(),
-                pending: None,
-                releases: vec![release],
-            }),
+            None => lock.packages.push(LockedPackage::with_release(name, "", release)),
         }
         self.write(&mut lock)?;
         self.sweep(&lock);

@@ -28,7 +28,7 @@ fn states(states: &[(&str, bool)]) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn servers_of_a_package_are_offered_after_an_agreement_and_removed_with_it() {
+fn servers_of_a_package_are_offered_once_agreed_to() {
     let pinion = Pinion::default();
     let db = json!({ "command": "node", "args": ["${CLAUDE_PLUGIN_ROOT}/server.js"], "env": { "T": "${DB_TOKEN}" } });
     kit(&pinion, "1.0.0", &json!({ "db": db, "bad": { "command": "../run" } }));

@@ -118,7 +118,7 @@ fn copy_is_closed_to_the_original() {
 }
 
 #[test]
-fn files_are_excluded_in_the_copy_by_the_patterns_and_rules_of_the_original() {
+fn patterns_and_rules_of_the_original_exclude_files_in_the_copy() {
     let world = World::new("exclude = [\"*.key\"]\n[permissions]\ndeny = [\"read:{work}/b\", \"write:{work}/c\"]\n");
     let copy = world.copy();
     for name in ["x.key", "b", "c", "d"] {

@@ -212,7 +212,7 @@ impl<A: 'static> OpenViews<A> {
     }
 
     /// Closes the view of a type and returns it.
-    pub(crate) fn take<V: ScreenView<A>>(&mut self) -> Option<V> {
+    pub(crate) fn take_view<V: ScreenView<A>>(&mut self) -> Option<V> {
         let layer = self.get::<V>()?.layer();
         let view: Box<dyn Any> = self.0.remove(&layer)?;
         view.downcast().ok().map(|view| *view)

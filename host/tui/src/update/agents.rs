@@ -121,7 +121,7 @@ impl App {
     /// Returns to the conversation.
     pub(crate) fn close_agents(&mut self) {
         self.leave_agent();
-        self.views.take::<TreePage>();
+        self.views.take_view::<TreePage>();
     }
 
     /// Returns from an agent's conversation to the tree. Returns whether there was one.
@@ -167,7 +167,7 @@ impl App {
         match self.agents.tree.node(at).map(|node| (node.kind, node.transcript.is_some())) {
             Some((NodeKind::Conversation, _)) => self.close_agents(),
             Some((_, true)) => {
-                self.views.take::<TreePage>();
+                self.views.take_view::<TreePage>();
                 self.agents.reading = Some(at);
                 self.swap_transcript(at);
                 self.transcript.follow();

@@ -137,7 +137,7 @@ impl App {
         let choice = match picked {
             Picked::Nothing => return,
             Picked::Closed => {
-                match self.views.take::<Picker>().map(|picker| picker.pick) {
+                match self.views.take_view::<Picker>().map(|picker| picker.pick) {
                     Some(Pick::Plan) => self.decide_on_plan(KEEP, now),
                     _ => drop(self.submit_next(now)),
                 }
@@ -147,7 +147,7 @@ impl App {
             Picked::Queued(number, change) => return self.change_queue(number, change, now),
             other => return self.session_picked(other, now),
         };
-        let picker = self.views.take::<Picker>();
+        let picker = self.views.take_view::<Picker>();
         match picker.as_ref().map(|picker| picker.pick) {
             Some(Pick::Settings) => picker.into_iter().for_each(|list| self.setting_picked(list, &choice.value, now)),
             Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
