@@ -49,7 +49,7 @@ fn colleague_gets_the_named_versions_after_trust_and_one_question() {
     trust(&pinion);
     let started = pinion.run(["plugin", "list"]);
     assert!(
-        started.stderr.contains("`greet` 0.1.0") && started.stderr.contains("pinion plugin install"),
+        started.stdout.contains("`greet` 0.1.0") && started.stdout.contains("pinion plugin install"),
         "{started:?}"
     );
     let asked = pinion.run(["plugin", "install"]);

@@ -30,7 +30,8 @@ fn states(states: &[(&str, bool)]) -> Vec<(String, bool)> {
 #[test]
 fn servers_of_a_package_are_offered_once_agreed_to() {
     let pinion = Pinion::default();
-    let db = json!({ "command": "node", "args": ["${CLAUDE_PLUGIN_ROOT}/server.js"], "env": { "T": "${DB_TOKEN}" } });
+    let db =
+        json!({ "command": "node", "args": ["${CLAUDE_PLUGIN_ROOT}/server.js"], "env": { "T": "${DB_TOKEN:-none}" } });
     kit(&pinion, "1.0.0", &json!({ "db": db, "bad": { "command": "../run" } }));
     let held = pinion.run(["plugin", "add", "./kit"]);
     assert_eq!(held.code, Some(4), "{held:?}");

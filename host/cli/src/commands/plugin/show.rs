@@ -117,7 +117,9 @@ pub(crate) async fn info(base: &Base, plugin: &str, as_json: bool) -> Result<()>
     };
     if as_json {
         let mut report = details(&info, &runtime.all_definitions());
-        report["package"] = json!(package.map(|package| package.report));
+        if let Some(package) = package {
+            report["package"] = package.report;
+        }
         return written(json(&report));
     }
     let mut text = about(&info, &runtime.all_definitions());

@@ -75,7 +75,7 @@ fn missing(base: &Base) -> Result<Vec<ProjectPackage>> {
 }
 
 /// Fetches packages, asks once about those that are as the project names them, and installs these. Returns a report on
-/// each package, and the last failure.
+/// each package, and the first failure.
 async fn install_all(
     base: &Base,
     missing: &[ProjectPackage],
@@ -86,7 +86,7 @@ async fn install_all(
         |package: &ProjectPackage, failure: Failure, reports: &mut Vec<Value>, failed: &mut Option<Failure>| {
             reports.push(json!({ "name": package.name, "error": failure.message() }));
             note(&text!("{}: not installed: {}", package.name, failure.message()));
-            *failed = Some(failure);
+            failed.get_or_insert(failure);
         };
     for package in missing {
         match candidate(base, package).await {
