@@ -142,7 +142,10 @@ mod tests {
     fn grant_names_all_servers_or_some() {
         let all = table("mcp = true");
         let some = table("mcp = [\"docs\", \"git\"]");
-        assert_eq!((all.spell_grants(), some.spell_grants()), (vec!["mcp".to_owned()], vec!["mcp=docs,git".to_owned()]));
+        assert_eq!(
+            (all.spell_grants(), some.spell_grants()),
+            (vec!["mcp".to_owned()], vec!["mcp=docs,git".to_owned()])
+        );
         let mut parsed = GrantTable::default();
         parsed.add(&["mcp=git, docs".to_owned()], Path::new("/w")).unwrap();
         assert_eq!(parsed, some);
