@@ -75,7 +75,9 @@ fn other_content_and_missing_sources_are_refused_by_name_and_others_go_on() {
     trust(&pinion);
     let ended = pinion.run(["plugin", "install", "--yes", "--json"]);
     assert_eq!(ended.code, Some(4), "{ended:?}");
-    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    // The error follows in a line of its own, as for an update.
+    let report = ended.stdout.lines().next().unwrap_or_default();
+    let report: Value = serde_json::from_str(report).unwrap_or_else(|_| panic!("{ended:?}"));
     let error = |name: &str| {
         let packages = report["packages"].as_array().unwrap();
         packages.iter().find(|package| package["name"] == name).unwrap()["error"].as_str().map(str::to_owned)
