@@ -1,5 +1,6 @@
-//! Calls of a sub-agent in a copy of the directory that try to reach the original. Each part that depends on the directory of
-//! a run has an attack: paths, links, rules, excluded files, programs, plugins and what a kill leaves.
+//! Calls of a sub-agent in a copy of the directory that try to reach the original. Each part that depends on the
+//! directory of a run has an attack: paths, links, rules, excluded files, programs, plugins, and the files that a kill
+//! leaves.
 
 use pinion_tests::{Ended, Pinion, call, say};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ fn bash(command: &str) -> Value {
     call("bash", json!({ "command": command }))
 }
 
-/// Has a sub-agent make calls in a copy. Returns the result, with the sub-agent's session on stdout.
+/// Runs a sub-agent that makes calls in a copy. Returns the result, with the sub-agent's session on stdout.
 fn run(pinion: &Pinion, calls: &[Value], more: &[Value]) -> Ended {
     let work = calls.iter().cloned().chain([say("tried")]);
     let replies: Vec<Value> =

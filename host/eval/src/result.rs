@@ -176,10 +176,10 @@ pub struct SetSums {
     /// Estimates of the probability that `k` trials of a case all pass, by `k`: the mean over all cases with `k` trials,
     /// for each `k` that all cases have.
     pub pass_hat: BTreeMap<u64, f64>,
-    /// Tool calls, including those of sub-agents and skipped trials.
+    /// Tool calls, also of sub-agents and skipped trials.
     #[serde(default)]
     pub calls: u64,
-    /// Requests to the model, including those of sub-agents and skipped trials.
+    /// Requests to the model, also of sub-agents and skipped trials.
     #[serde(default)]
     pub turns: u64,
     /// Tokens of all requests, including skipped trials.

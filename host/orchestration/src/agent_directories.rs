@@ -1,8 +1,8 @@
 //! Separate directories of sub-agents.
 //!
-//! The directory of a run decides what its tools may do, how calls are judged, and what the model reads about its
-//! place. So a directory comes with all of these, and a sub-agent gets them together. The application opens directories
-//! through the port [`AgentDirectories`].
+//! The tools of a run, the approval of its calls, its hooks and its system prompt all depend on its directory. So a
+//! directory comes with all four, and a sub-agent gets them together. The application opens directories through the
+//! port [`AgentDirectories`].
 
 use crate::sub_agents::BRIEF;
 use futures_util::future::BoxFuture;

@@ -312,7 +312,7 @@ mod opened {
         names
     }
 
-    /// Does what a start does with the lock, the grants and the plugin directory.
+    /// Reads the lock, the grants and the plugin directory as a start does.
     fn start(base: &Base, names: &[String]) {
         let options = RunOptions::default();
         base.sources(&options, Purpose::Run);

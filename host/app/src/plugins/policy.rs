@@ -326,7 +326,7 @@ impl RuntimePolicy {
         offered: &Ceiling,
         pins: &mut Vec<Pin>,
     ) -> bool {
-        // The pins are those of the file that is being changed.
+        // `pins` come from the file that is being changed.
         let view = self.view_with(Ok(Arc::default()));
         let before = pins.iter().find(|pin| pin.path == path);
         if before.is_none_or(|pin| pin.digest != component.digest)

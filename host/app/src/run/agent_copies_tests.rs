@@ -1,4 +1,4 @@
-//! Copies of a workspace: what they have, what is closed to them, and what is left of them.
+//! Copies of a workspace: their content, the paths that are closed to them, and their removal.
 
 use super::*;
 use crate::config::Config;

@@ -1,6 +1,6 @@
 //! The tools with which an agent reads and applies the changes that sub-agents made in copies of the workspace.
 //!
-//! Reading and applying are two tools, because approval is decided by what a tool may do.
+//! Reading and applying are two tools, because approval depends on the effects that a tool declares.
 
 use crate::approve::permissions::CallPermissions;
 use crate::undo::agent_copy::recorded_changes;
@@ -107,7 +107,7 @@ impl ToolExecutor for ChangeTools {
     }
 }
 
-/// Keeps the beginning of what is written.
+/// A writer that keeps the beginning of its input.
 #[derive(Default)]
 struct Beginning {
     bytes: Vec<u8>,

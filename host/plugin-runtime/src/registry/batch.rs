@@ -48,7 +48,7 @@ struct DisabledSource {
     stamp: Option<Stamp>,
 }
 
-/// Sources by what the cache knows of them.
+/// Sources, divided by the content of the cache.
 #[derive(Default)]
 struct Findings {
     described: Vec<DescribedSource>,
